@@ -1,0 +1,42 @@
+# Everything is set up from Python ≥ 3.11, pip and make alone, in .venv of this checkout.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# One worker a core; each worker's own threads are then held to one core.
+WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: demo test test-all lint format bench clean
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,lint,plot]"
+	touch $@
+
+$(VENV)/.bench-ready: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	touch $@
+
+demo: $(VENV)/.ready
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.ready lint
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+test-all: $(VENV)/.ready lint
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# DATA names a folder of LIBSVM files (optionally .xz); see benchmarks/README.md.
+bench: $(VENV)/.bench-ready
+	$(BIN)/python benchmarks/peers.py $(if $(DATA),--data $(DATA)) $(BENCH_OPTIONS)
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,120 @@
+"""From a user's X, y and weights to arrays that the rest can rely on."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _num_samples, check_consistent_length, validate_data
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Validated training data.
+
+    Attributes
+    ----------
+    X : dense array, CSR matrix, or whatever a callable kernel takes
+    codes : class number of each sample, −1 where its weight is zero
+    classes, class_weight : the classes, and the weight of each
+    costs : C of each sample, all weights included
+    sample_weights : the user's weights, None where they are all the same
+    """
+
+    X: object
+    codes: np.ndarray
+    classes: np.ndarray
+    class_weight: np.ndarray
+    costs: np.ndarray
+    sample_weights: np.ndarray | None
+
+
+def validate_training_data(estimator, X, y, sample_weight) -> TrainingData:
+    """Check X, y and the weights for a fit of `estimator`."""
+    if callable(estimator.kernel):
+        check_consistent_length(X, y)
+    else:
+        X, y = validate_features(estimator, X, y)
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"The number of classes has to be greater than one; got {len(classes)} class"
+        )
+    if estimator.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+        raise ValueError(
+            "Precomputed matrix must be a square matrix. "
+            f"Input is a {X.shape[0]}x{X.shape[1]} matrix."
+        )
+    class_weight = compute_class_weight(estimator.class_weight, classes=classes, y=y)
+    sample_weights = _sample_weights(sample_weight, _num_samples(X))
+    weights = sample_weights * class_weight[codes]
+    codes = np.where(weights > 0, codes, -1)
+    _check_every_class_has_weight(codes, classes)
+    uneven = np.ptp(sample_weights) > 0
+    return TrainingData(
+        X, codes, classes, class_weight, estimator.C * weights, sample_weights if uneven else None
+    )
+
+
+def validate_features(estimator, X, y="no_validation", *, reset: bool = True):
+    """scikit-learn's checks of X (and y); numbers of any width stay as they are."""
+    if sp.issparse(X) and estimator.kernel == "precomputed":
+        raise TypeError("Sparse precomputed kernels are not supported.")
+    checked = validate_data(
+        estimator, X, y, reset=reset, dtype="numeric", accept_sparse="csr", accept_large_sparse=True
+    )
+    X, y = checked if isinstance(checked, tuple) else (checked, None)
+    if sp.issparse(X):
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+    elif X.dtype.kind != "f" and X.dtype.kind not in "iub":
+        X = X.astype(np.float64)
+    return (X, y) if y is not None else X
+
+
+def _sample_weights(sample_weight, n_samples: int) -> np.ndarray:
+    if sample_weight is None:
+        return np.ones(n_samples)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n_samples, float(weights))
+    if weights.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}, but X has {n_samples} samples: "
+            f"it must have shape ({n_samples},)."
+        )
+    if not np.isfinite(weights).all():
+        raise ValueError("Input sample_weight contains NaN or infinity; weights must be finite.")
+    negative = int((weights < 0).sum())
+    if negative and (weights > 0).any():
+        warnings.warn(
+            f"{negative} of {n_samples} sample weights are negative; as in scikit-learn's SVC, "
+            "these samples take no part in the fit.",
+            UserWarning,
+            stacklevel=5,
+        )
+    return np.maximum(weights, 0.0)
+
+
+def _check_every_class_has_weight(codes: np.ndarray, classes: np.ndarray) -> None:
+    present = np.bincount(codes[codes >= 0], minlength=len(classes)) > 0
+    if present.all():
+        return
+    if not present.any():
+        raise ValueError("Invalid input - all samples have zero or negative weights.")
+    if present.sum() == 1:
+        raise ValueError(
+            "Invalid input - all samples with positive weights belong to the same class: "
+            f"{classes[present][0]!r}."
+        )
+    raise ValueError(
+        f"All samples of class {classes[~present][0]!r} have zero or negative weights; "
+        "every class needs at least one sample with a positive weight."
+    )

@@ -1,0 +1,295 @@
+"""The one `fit` of all estimators: validate → formulate → solve → certify → model."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples
+
+from maxmargin.estimators._validation import TrainingData, validate_training_data
+from maxmargin.estimators._watch import watched_task
+from maxmargin.multiclass import BinaryTask, binary_tasks, coefficients_by_task, merge
+from maxmargin.parallel import resolve_n_jobs, session
+from maxmargin.report import FitReport, ProblemReport
+from maxmargin.solution import Status
+
+# Kernel matrices up to this size are held in float64, larger ones in float32.
+_DOUBLE_PRECISION_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """β and intercept of one binary task."""
+
+    beta: np.ndarray
+    intercept: float
+
+
+class BaseSVM(CallbackSupportMixin, BaseEstimator):
+    """Base of the estimators; holds the path from data to fitted attributes."""
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model to training data.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or \
+                (n_samples, n_samples)
+            Training samples; for ``kernel="precomputed"`` their kernel matrix.
+        y : array-like of shape (n_samples,)
+            Class labels of any type.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights that multiply C for each sample. A weight of 2 is the same as
+            the sample twice, a weight of 0 the same as without it.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. If anything is wrong with the input, an error is
+            raised and the estimator stays as it was.
+        """
+        with self._unchanged_on_error():
+            return self._fit(X, y, sample_weight)
+
+    def _fit(self, X, y, sample_weight):
+        from maxmargin.monitor import Interrupt
+        from maxmargin.solvers import make_solver
+
+        start = time.perf_counter()
+        solver = make_solver(self.solver, shrinking=self.shrinking)
+        data = validate_training_data(self, X, y, sample_weight)
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        tasks = binary_tasks(data.codes, len(data.classes), self.multi_class)
+        context = self._init_callback_context(max_subtasks=len(tasks))
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        fixed = {
+            "_gamma": self._resolve_gamma(data.X, data.sample_weights),
+            "_sparse": self._is_sparse(data.X),
+        }
+        starts = self._warm_starts(data, tasks)
+        interrupt = Interrupt()
+        answers: list[_Answer] = []
+        reports: list[ProblemReport] = []
+
+        def attributes_now(beta, intercept) -> dict:
+            return self._attributes(data, tasks, [*answers, _Answer(beta, intercept)], fixed)
+
+        with session(resolve_n_jobs(self.n_jobs)), interrupt.listening():
+            problems = self._problems(data, tasks, fixed["_gamma"], starts, seed)
+            for task, problem in zip(tasks, problems, strict=True):
+                with watched_task(self, context, interrupt, start, attributes_now) as monitor:
+                    answer, report = self._solve_task(solver, task, problem, monitor, data)
+                answers.append(answer)
+                reports.append(report)
+        self.__dict__.update(self._attributes(data, tasks, answers, fixed))
+        self.n_iter_ = np.array([report.n_iter for report in reports], dtype=np.int32)
+        self.fit_report_ = FitReport(
+            reports,
+            seconds=time.perf_counter() - start,
+            n_support=len(self.support_),
+            tol=self.tol,
+        )
+        self._finish(data, X, y, sample_weight)
+        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        return self
+
+    def _problems(self, data, tasks, gamma, starts, seed):
+        """One `Problem` a task, made when its turn comes; they share the kernel matrix."""
+        from maxmargin.formulations import c_svc
+        from maxmargin.kernels.cache import cache_bytes
+        from maxmargin.problem import Problem
+
+        memory = cache_bytes(self.cache_size)
+        kernel = self._kernel_matrix(data.X, gamma, memory)
+        for task, beta in zip(tasks, starts, strict=True):
+            whole = len(task.index) == kernel.n and (np.diff(task.index) == 1).all()
+            linear, lower, upper = c_svc(task.signs, data.costs[task.index])
+            yield Problem(
+                kernel if whole else kernel.restrict(task.index), linear, lower, upper,
+                tol=self.tol, cache_bytes=memory, start=beta, random_state=seed,
+            )  # fmt: skip
+
+    def _kernel_matrix(self, X, gamma: float, memory: int):
+        from maxmargin.kernels.functions import KernelFunction
+        from maxmargin.kernels.matrix import (
+            CallableKernelMatrix,
+            FeatureKernelMatrix,
+            PrecomputedKernelMatrix,
+            call_kernel,
+        )
+
+        n = _num_samples(X)
+        if self.kernel == "precomputed":
+            return PrecomputedKernelMatrix(np.asarray(X))
+        if callable(self.kernel):
+            if 8 * n * n <= memory:
+                return PrecomputedKernelMatrix(call_kernel(self.kernel, X, X))
+            return CallableKernelMatrix(X, self.kernel)
+        dtype = np.float64 if 8 * n * n <= _DOUBLE_PRECISION_BYTES else np.float32
+        function = KernelFunction(self.kernel, gamma, self.coef0, self.degree)
+        return FeatureKernelMatrix(X, function, dtype)
+
+    def _solve_task(self, solver, task: BinaryTask, problem, monitor, data: TrainingData):
+        """Solve one problem and certify what came out of it."""
+        from maxmargin.optimality import certify
+
+        evaluations = problem.kernel.evaluations
+        solution = solver.solve(problem, monitor)
+        certificate = solution.certificate
+        if certificate is None or certificate.beta is not solution.beta:
+            certificate = certify(problem, solution.beta)
+        status = solution.status
+        if not (np.isfinite(solution.beta).all() and np.isfinite(solution.intercept)):
+            raise ValueError(
+                "The dual coefficients or intercepts are not finite. The input data may contain "
+                "large values and need to be preprocessed."
+            )
+        if status is not Status.CONVERGED:
+            message = status.message(
+                max_iter=self.max_iter, time_limit=self.time_limit, tol=self.tol
+            )
+            warnings.warn(message, ConvergenceWarning, stacklevel=6)
+        negative = "rest" if task.negative is None else data.classes[task.negative]
+        bounded = (solution.beta == problem.lower) | (solution.beta == problem.upper)
+        report = ProblemReport(
+            problem=f"{data.classes[task.positive]} vs {negative}",
+            solver=solution.solver,
+            reason=solution.reason,
+            status=str(status),
+            exact=solution.exact,
+            seconds=monitor.seconds,
+            n_iter=int(solution.n_iter),
+            kernel_evaluations=problem.kernel.evaluations - evaluations,
+            n_samples=problem.n,
+            n_support=int(np.count_nonzero(solution.beta)),
+            n_bounded=int(np.count_nonzero(bounded & (solution.beta != 0))),
+            objective=certificate.objective,
+            duality_gap=certificate.duality_gap,
+            kkt_violation=certificate.kkt_violation,
+            history=tuple(monitor.history),
+            details=solution.details,
+        )
+        return _Answer(solution.beta, solution.intercept), report
+
+    def _attributes(self, data, tasks, answers: list[_Answer], fixed: dict) -> dict:
+        """All fitted attributes that a prediction needs; tasks without an answer count as zero."""
+        unsolved = [_Answer(np.zeros(len(task.index)), 0.0) for task in tasks[len(answers) :]]
+        answers = answers + unsolved
+        betas = [answer.beta for answer in answers]
+        intercept = np.array([answer.intercept for answer in answers])
+        support, n_support, dual_coef = merge(tasks, betas, data.codes, len(data.classes))
+        sparse = fixed["_sparse"]
+        stored = sp.csr_array(dual_coef) if sparse else dual_coef
+        # scikit-learn's sign: with two classes a positive decision means the second one, while
+        # the private attributes keep LIBSVM's sign, in which it means the first.
+        sign = -1.0 if len(data.classes) == 2 else 1.0
+        shape = data.X.shape if hasattr(data.X, "shape") else (_num_samples(data.X),)
+        return fixed | {
+            "classes_": data.classes,
+            "class_weight_": data.class_weight,
+            "support_": support.astype(np.int32),
+            "support_vectors_": self._support_vectors(data.X, support),
+            "_n_support": n_support,
+            "_dual_coef_": stored,
+            "_intercept_": intercept,
+            "dual_coef_": sign * stored,
+            "intercept_": sign * intercept,
+            "shape_fit_": shape,
+            "_X_fit": data.X if callable(self.kernel) else None,
+            "_fit_C": self.C,
+        }
+
+    def _support_vectors(self, X, support: np.ndarray):
+        if self.kernel == "precomputed" or callable(self.kernel):
+            return np.empty((0, 0))
+        vectors = X[support]
+        return vectors if vectors.dtype.kind == "f" else vectors.astype(np.float64)
+
+    def _warm_starts(self, data: TrainingData, tasks) -> list[np.ndarray | None]:
+        """β of the last fit for each task, scaled to the present C; None for a cold start."""
+        if not self.warm_start or not self._continues_last_fit(data):
+            return [None] * len(tasks)
+        dual_coef = (
+            self._dual_coef_.toarray() if sp.issparse(self._dual_coef_) else self._dual_coef_
+        )
+        by_task = coefficients_by_task(dual_coef, self._n_support, len(tasks))
+        starts = []
+        for task, coefficients in zip(tasks, by_task.T, strict=True):
+            beta = np.zeros(len(data.codes))
+            beta[self.support_] = coefficients * (self.C / self._fit_C)
+            starts.append(beta[task.index])
+        return starts
+
+    def _continues_last_fit(self, data: TrainingData) -> bool:
+        """Whether the last support vectors are still at their places, with their classes."""
+        if not hasattr(self, "support_") or not np.array_equal(self.classes_, data.classes):
+            return False
+        if len(self._intercept_) != len(
+            binary_tasks(data.codes, len(data.classes), self.multi_class)
+        ):
+            return False
+        if len(data.codes) < self.shape_fit_[0]:
+            return False
+        expected = np.repeat(np.arange(len(data.classes)), self._n_support)
+        if not np.array_equal(data.codes[self.support_], expected):
+            return False
+        if self.kernel == "precomputed" or callable(self.kernel):
+            return True
+        now = self._support_vectors(data.X, self.support_)
+        if now.shape != self.support_vectors_.shape or sp.issparse(now) != self._sparse:
+            return False
+        return (abs(now - self.support_vectors_)).max() == 0 if len(self.support_) else True
+
+    def _resolve_gamma(self, X, sample_weights) -> float:
+        """The number behind gamma="scale" and "auto"."""
+        if self.kernel == "precomputed" or callable(self.kernel):
+            return 0.0
+        if isinstance(self.gamma, Real):
+            return float(self.gamma)
+        if self.gamma == "auto":
+            return 1.0 / X.shape[1]
+        variance = _variance(X, sample_weights)
+        return 1.0 / (X.shape[1] * variance) if variance != 0 else 1.0
+
+    def _is_sparse(self, X) -> bool:
+        return sp.issparse(X) and not callable(self.kernel)
+
+    def _finish(self, data, X, y, sample_weight) -> None:
+        """For what an estimator adds to its attributes."""
+
+    @contextmanager
+    def _unchanged_on_error(self):
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            # The callbacks' own state must survive: the decorator around `fit` cleans it up.
+            kept = {k: v for k, v in vars(self).items() if k.startswith(("_skl_", "_callback_"))}
+            self.__dict__.clear()
+            self.__dict__.update(before | kept)
+            raise
+
+
+def _variance(X, sample_weights: np.ndarray | None) -> float:
+    """Variance of all entries of X, each row counted as often as its weight says."""
+    if sample_weights is None:
+        if not sp.issparse(X):
+            return float(X.var(dtype=np.float64))
+        mean = X.mean(dtype=np.float64)
+        return float(X.multiply(X).mean(dtype=np.float64) - mean**2)
+    total = sample_weights.sum() * X.shape[1]
+    mean = float((X.T @ sample_weights).sum()) / total
+    square = X.multiply(X) if sp.issparse(X) else np.square(X, dtype=np.float64)
+    return float((square.T @ sample_weights).sum()) / total - mean**2

@@ -1,0 +1,372 @@
+"""Support vector classification."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import deprecated
+from sklearn.utils._param_validation import Hidden, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import _ovr_decision_function
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators._validation import validate_features
+from maxmargin.estimators.base import BaseSVM
+from maxmargin.multiclass import coefficients_by_task, votes
+from maxmargin.parallel import resolve_n_jobs, session
+
+_PROBABILITY_GONE = (
+    "was deprecated in version 1.9 of scikit-learn and will be removed in 1.11 as the "
+    "`probability=True` option for SVC is."
+)
+
+
+def _has_probability(estimator) -> bool:
+    if estimator.probability == "deprecated" or not estimator.probability:
+        raise AttributeError("predict_proba is not available when probability=False")
+    return True
+
+
+class SVC(ClassifierMixin, BaseSVM):
+    """C-support vector classification, trained fast and to a proven optimum.
+
+    Takes every parameter of :class:`sklearn.svm.SVC` with the same meaning, has
+    the same fitted attributes, and adds a choice of solvers, a report with a
+    certificate of optimality, limits, callbacks and warm starts.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Regularisation: the price of a margin violation. ``inf`` is a hard margin.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel function. A callable gets two sets of samples and returns their
+        kernel matrix.
+    degree : int, default=3
+        Degree of the "poly" kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid": 1 / (n_features · X.var()),
+        1 / n_features, or the number itself. With sample weights the variance is the
+        weighted one, so that a weight of 2 is the same as the sample twice here too.
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    shrinking : bool, default=True
+        Whether solvers set samples aside that seem settled.
+    probability : bool, default="deprecated"
+        Deprecated in scikit-learn; use ``CalibratedClassifierCV(SVC(), ensemble=False)``,
+        which is what this option does.
+    tol : float, default=1e-3
+        The KKT violation at which training stops.
+    cache_size : float or "auto", default="auto"
+        Memory for kernel values in MB; "auto" takes a share of the free memory.
+    class_weight : dict or "balanced", default=None
+        Factors on C by class.
+    verbose : int, default=0
+        Whether to print a line a second during long fits.
+    max_iter : int, default=-1
+        Limit on the solver's iterations, -1 for none.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Shape of the output of `decision_function` with more than two classes.
+    break_ties : bool, default=False
+        Whether `predict` breaks ties by the decision function.
+    random_state : int, RandomState instance or None, default=None
+        Seed for solvers that draw random numbers.
+    solver : str or solver object, default="auto"
+        How to train: "auto", the name of a solver, or an object such as
+        ``maxmargin.solvers.SMO(selection="maximal-violating-pair")``.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        How more than two classes are trained: every pair, or each against the rest.
+    n_jobs : int or None, default=None
+        Cores to use; None means all that joblib's context gives, BLAS included.
+    warm_start : bool, default=False
+        Whether `fit` starts from the last solution: after an interruption, with
+        another C, or with more rows below the old ones.
+    time_limit : float or None, default=None
+        Limit on the time of a fit in seconds.
+
+    Attributes
+    ----------
+    fit_report_ : FitReport
+        What was solved, by which solver and why, in how long, how close to the optimum.
+    support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, classes_, \
+class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_in_
+        As in :class:`sklearn.svm.SVC`. With ``multi_class="ovr"``, `dual_coef_`,
+        `coef_` and `intercept_` have one row a class.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from maxmargin import SVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = make_pipeline(StandardScaler(), SVC(C=10)).fit(X, y)
+    >>> clf[-1].fit_report_.status
+    'converged'
+    """
+
+    _parameter_constraints: dict = {
+        "C": [Interval(Real, 0.0, None, closed="right")],
+        "kernel": [
+            StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}),
+            callable,
+        ],
+        "degree": [Interval(Integral, 0, None, closed="left")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "shrinking": ["boolean"],
+        "probability": ["boolean", Hidden(StrOptions({"deprecated"}))],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "cache_size": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "verbose": ["verbose"],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+        "break_ties": ["boolean"],
+        "random_state": ["random_state"],
+        "solver": "no_validation",
+        "multi_class": [StrOptions({"ovo", "ovr"})],
+        "n_jobs": [Integral, None],
+        "warm_start": ["boolean"],
+        "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        C=1.0,
+        kernel="rbf",
+        degree=3,
+        gamma="scale",
+        coef0=0.0,
+        shrinking=True,
+        probability="deprecated",
+        tol=1e-3,
+        cache_size="auto",
+        class_weight=None,
+        verbose=0,
+        max_iter=-1,
+        decision_function_shape="ovr",
+        break_ties=False,
+        random_state=None,
+        solver="auto",
+        multi_class="ovo",
+        n_jobs=None,
+        warm_start=False,
+        time_limit=None,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.solver = solver
+        self.multi_class = multi_class
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.time_limit = time_limit
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+    def predict(self, X):
+        """Class labels of the samples in X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or \
+                (n_samples, n_samples_train)
+            Samples; for ``kernel="precomputed"`` their kernel values with the
+            training samples.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        n_classes = len(self.classes_)
+        if n_classes > 2 and (self.break_ties or self.multi_class == "ovr"):
+            return self.classes_.take(np.argmax(self.decision_function(X), axis=1))
+        decisions = self._decisions(X)
+        if n_classes == 2:
+            return self.classes_.take(np.where(decisions[:, 0] > 0, 0, 1))
+        return self.classes_.take(votes(decisions, n_classes))
+
+    def decision_function(self, X):
+        """Decision values of the samples in X.
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples,), (n_samples, n_classes) or \
+                (n_samples, n_classes * (n_classes - 1) / 2)
+            One value for two classes, positive for the second; else by
+            `decision_function_shape`.
+        """
+        decisions = self._decisions(X)
+        n_classes = len(self.classes_)
+        if n_classes == 2:
+            return -decisions[:, 0]
+        if self.multi_class == "ovr":
+            if self.decision_function_shape == "ovo":
+                raise ValueError(
+                    "decision_function_shape='ovo' needs a model of pairs: fit with "
+                    "multi_class='ovo', not 'ovr'."
+                )
+            return decisions
+        if self.decision_function_shape == "ovr":
+            return _ovr_decision_function(decisions < 0, -decisions, n_classes)
+        return decisions
+
+    def _decisions(self, X) -> np.ndarray:
+        """Values of all binary decision functions, in LIBSVM's sign."""
+        from maxmargin import model
+        from maxmargin.kernels.functions import KernelFunction
+
+        X = self._validate_for_predict(X)
+        coefficients = self._task_coefficients()
+        with session(resolve_n_jobs(self.n_jobs)):
+            if self.kernel == "precomputed":
+                values = model.precomputed_expansion(X, self.support_, coefficients)
+            elif callable(self.kernel):
+                values = model.callable_expansion(
+                    self.kernel, X, self._X_fit, self.support_, coefficients
+                )
+            else:
+                kernel = KernelFunction(self.kernel, self._gamma, self.coef0, self.degree)
+                values = model.kernel_expansion(kernel, X, self.support_vectors_, coefficients)
+        return values + self._intercept_
+
+    def _task_coefficients(self) -> np.ndarray:
+        dual_coef = self._dual_coef_
+        if sp.issparse(dual_coef):
+            dual_coef = dual_coef.toarray()
+        return coefficients_by_task(dual_coef, self._n_support, len(self._intercept_))
+
+    def _validate_for_predict(self, X):
+        check_is_fitted(self)
+        if self.support_.size != self._n_support.sum():
+            raise ValueError(f"The internal representation of {type(self).__name__} was altered")
+        if callable(self.kernel):
+            return X
+        X = validate_features(self, X, reset=False)
+        if sp.issparse(X) and not self._sparse:
+            raise ValueError(
+                f"cannot use sparse input in {type(self).__name__!r} trained on dense data"
+            )
+        if self._sparse and not sp.issparse(X):
+            X = sp.csr_array(X)
+        if self.kernel == "precomputed" and X.shape[1] != self.shape_fit_[0]:
+            raise ValueError(
+                f"X.shape[1] = {X.shape[1]} should be equal to {self.shape_fit_[0]}, "
+                "the number of samples at training time"
+            )
+        return X
+
+    @property
+    def n_support_(self):
+        """Number of support vectors of each class."""
+        if not hasattr(self, "_n_support"):
+            raise AttributeError("n_support_ is not available before fit.")
+        return self._n_support
+
+    @property
+    def fit_status_(self):
+        """0 if training converged, else 1."""
+        if not hasattr(self, "fit_report_"):
+            raise AttributeError("fit_status_ is not available before fit.")
+        return int(self.fit_report_.status != "converged")
+
+    @property
+    def coef_(self):
+        """Weights of the features, where the kernel is linear."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        if not hasattr(self, "_n_support"):
+            raise AttributeError("coef_ is not available before fit.")
+        sign = -1.0 if len(self.classes_) == 2 else 1.0
+        coefficients = sign * self._task_coefficients().T
+        coef = coefficients @ self.support_vectors_
+        if self._sparse:
+            coef = sp.csr_array(coef)
+            coef.data.flags.writeable = False
+        else:
+            coef.flags.writeable = False
+        return coef
+
+    def _finish(self, data, X, y, sample_weight):
+        if self.probability == "deprecated":
+            return
+        warnings.warn(
+            "The `probability` parameter was deprecated in 1.9 of scikit-learn and will be "
+            "removed in version 1.11. Use `CalibratedClassifierCV(SVC(), ensemble=False)` "
+            "instead of `SVC(probability=True)`",
+            FutureWarning,
+            stacklevel=6,
+        )
+        if self.probability:
+            self._calibrated = self._calibrate(X, y, sample_weight)
+
+    def _calibrate(self, X, y, sample_weight):
+        from sklearn.calibration import CalibratedClassifierCV
+        from sklearn.model_selection import StratifiedKFold
+
+        folds = min(5, np.bincount(np.unique(y, return_inverse=True)[1]).min())
+        plain = clone(self).set_params(probability="deprecated", warm_start=False)
+        if folds >= 2:
+            splits = StratifiedKFold(folds, shuffle=True, random_state=self.random_state)
+        else:  # a class of one sample cannot be held out
+            splits = [(np.arange(len(y)), np.arange(len(y)))]
+        calibrated = CalibratedClassifierCV(plain, ensemble=False, cv=splits)
+        return calibrated.fit(X, y, sample_weight=sample_weight)
+
+    @available_if(_has_probability)
+    def predict_proba(self, X):
+        """Probabilities of the classes, by Platt's method in cross-validation."""
+        check_is_fitted(self)
+        if not hasattr(self, "_calibrated"):
+            raise NotFittedError(
+                "predict_proba is not available when fitted with probability=False"
+            )
+        return self._calibrated.predict_proba(X)
+
+    @available_if(_has_probability)
+    def predict_log_proba(self, X):
+        """Logarithms of the probabilities of the classes."""
+        return np.log(self.predict_proba(X))
+
+    @deprecated(f"Attribute `probA_` {_PROBABILITY_GONE}")  # type: ignore[prop-decorator]
+    @property
+    def probA_(self):
+        """Slopes of Platt's sigmoids, where `probability=True`."""
+        return self._sigmoids("a_")
+
+    @deprecated(f"Attribute `probB_` {_PROBABILITY_GONE}")  # type: ignore[prop-decorator]
+    @property
+    def probB_(self):
+        """Offsets of Platt's sigmoids, where `probability=True`."""
+        return self._sigmoids("b_")
+
+    def _sigmoids(self, name: str) -> np.ndarray:
+        if not hasattr(self, "_calibrated"):
+            return np.empty(0)
+        calibrators = self._calibrated.calibrated_classifiers_[0].calibrators
+        return np.array([getattr(calibrator, name) for calibrator in calibrators])

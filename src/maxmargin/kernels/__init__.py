@@ -1,0 +1,1 @@
+"""Kernel values: functions of blocks, samples, and the matrix that solvers see."""

@@ -1,0 +1,139 @@
+"""Compiled element-wise passes that turn inner products into kernel values.
+
+The exponential is written out (range reduction and a polynomial) because the
+compiler then vectorises the whole pass, which a call to the C library's `exp`
+prevents. Its error is below 2 units in the last place in both precisions.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH = 0.693145751953125
+_LN2_LOW = 1.42860682030941723212e-6
+# Adding and subtracting 1.5·2^(mantissa bits) rounds to the nearest whole number, and leaves that
+# number in the low bits of the sum, from where it is shifted into the exponent of the result.
+_MAGIC_32 = 12582912.0
+_MAGIC_64 = 6755399441055744.0
+# Below this the result would be subnormal: flush it to zero, as the kernel value has no weight.
+_SMALLEST_32 = -87.0
+_SMALLEST_64 = -708.0
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "arcp"})
+def _rbf32(products, row_norms, column_norms, gamma):
+    one = np.float32(1.0)
+    magic = np.float32(_MAGIC_32)
+    two = np.float32(2.0)
+    log2_e = np.float32(_LOG2_E)
+    ln2_high = np.float32(_LN2_HIGH)
+    ln2_low = np.float32(_LN2_LOW)
+    smallest = np.float32(_SMALLEST_32)
+    c2 = np.float32(0.5)
+    c3 = np.float32(1.6666665459e-1)
+    c4 = np.float32(4.1665795894e-2)
+    c5 = np.float32(8.3334519073e-3)
+    c6 = np.float32(1.3981999507e-3)
+    c7 = np.float32(1.9875691500e-4)
+    n_rows, n_columns = products.shape
+    for i in range(n_rows):
+        row = products[i]
+        a = row_norms[i]
+        for j in range(n_columns):
+            x = gamma * (two * row[j] - a - column_norms[j])
+            x = min(x, np.float32(0.0))
+            kept = x > smallest
+            x = max(x, smallest)
+            shifted = x * log2_e + magic
+            k = shifted - magic
+            r = x - k * ln2_high - k * ln2_low
+            p = c7
+            p = p * r + c6
+            p = p * r + c5
+            p = p * r + c4
+            p = p * r + c3
+            p = p * r + c2
+            p = p * r * r + r + one
+            bits = np.int32(np.float32(shifted).view(np.int32) + np.int32(127))
+            scale = np.int32(bits << np.int32(23)).view(np.float32)
+            row[j] = p * scale if kept else np.float32(0.0)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "arcp"})
+def _rbf64(products, row_norms, column_norms, gamma):
+    n_rows, n_columns = products.shape
+    for i in range(n_rows):
+        row = products[i]
+        a = row_norms[i]
+        for j in range(n_columns):
+            x = gamma * (2.0 * row[j] - a - column_norms[j])
+            x = min(x, 0.0)
+            kept = x > _SMALLEST_64
+            x = max(x, _SMALLEST_64)
+            shifted = x * _LOG2_E + _MAGIC_64
+            k = shifted - _MAGIC_64
+            r = x - k * _LN2_HIGH - k * _LN2_LOW
+            p = 1.0 / 6227020800.0
+            p = p * r + 1.0 / 479001600.0
+            p = p * r + 1.0 / 39916800.0
+            p = p * r + 1.0 / 3628800.0
+            p = p * r + 1.0 / 362880.0
+            p = p * r + 1.0 / 40320.0
+            p = p * r + 1.0 / 5040.0
+            p = p * r + 1.0 / 720.0
+            p = p * r + 1.0 / 120.0
+            p = p * r + 1.0 / 24.0
+            p = p * r + 1.0 / 6.0
+            p = p * r + 0.5
+            p = p * r * r + r + 1.0
+            bits = np.float64(shifted).view(np.int64) + np.int64(1023)
+            scale = np.int64(bits << np.int64(52)).view(np.float64)
+            row[j] = p * scale if kept else 0.0
+
+
+def rbf_inplace(products, row_norms, column_norms, gamma):
+    """exp(−γ(‖a‖² + ‖b‖² − 2⟨a, b⟩)), never above 1 whatever the rounding."""
+    leaf = _rbf32 if products.dtype == np.float32 else _rbf64
+    leaf(products, row_norms, column_norms, gamma)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def polynomial_inplace(products, gamma, coef0, degree):
+    """(γ⟨a, b⟩ + coef0)^degree for a whole degree, by repeated squaring."""
+    one = products.dtype.type(1)
+    n_rows, n_columns = products.shape
+    for i in range(n_rows):
+        row = products[i]
+        for j in range(n_columns):
+            row[j] = gamma * row[j] + coef0
+        if degree == 3:
+            for j in range(n_columns):
+                row[j] = row[j] * row[j] * row[j]
+        elif degree == 2:
+            for j in range(n_columns):
+                row[j] = row[j] * row[j]
+        elif degree != 1:
+            for j in range(n_columns):
+                base = row[j]
+                result = one
+                exponent = degree
+                while exponent > 0:
+                    if exponent & 1:
+                        result = result * base
+                    base = base * base
+                    exponent >>= 1
+                row[j] = result
+
+
+@njit(cache=True, nogil=True)
+def sigmoid_inplace(products, gamma, coef0):
+    """tanh(γ⟨a, b⟩ + coef0)."""
+    n_rows, n_columns = products.shape
+    for i in range(n_rows):
+        row = products[i]
+        for j in range(n_columns):
+            row[j] = math.tanh(gamma * row[j] + coef0)

@@ -1,0 +1,182 @@
+"""Inner products of sparse rows with a panel of dense ones, in vector registers.
+
+A panel of `lanes` samples is laid out feature by feature, so that one non-zero
+of a sparse row meets all the samples of the panel in a fused multiply-add. The
+loop costs time in proportion to the non-zeros only, and reads a panel that
+stays in the first-level cache. On data such as one-hot categories it is several
+times faster than a dense matrix product. Written with two small LLVM
+intrinsics, since no loop in Python's syntax keeps its sums in registers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+# A panel row holds two 64-byte vectors: two independent sums hide the latency of the additions.
+_VECTOR_BYTES = 64
+_VECTORS_PER_PANEL_ROW = 2
+_INT32 = ir.IntType(32)
+_INT64 = ir.IntType(64)
+
+
+def panel_width(dtype) -> int:
+    """Number of samples in one panel for values of this type."""
+    return _VECTORS_PER_PANEL_ROW * _VECTOR_BYTES // np.dtype(dtype).itemsize
+
+
+def _vector_at(builder, data, offset, vector, element_bytes):
+    pointer = builder.bitcast(builder.gep(data, [offset]), vector.as_pointer())
+    loaded = builder.load(pointer)
+    loaded.align = element_bytes
+    return loaded
+
+
+def _store_vector(builder, value, data, offset, vector, element_bytes):
+    pointer = builder.bitcast(builder.gep(data, [offset]), vector.as_pointer())
+    builder.store(value, pointer).align = element_bytes
+
+
+@intrinsic
+def _sparse_row_times_panel(typing_context, data, indices, start, stop, panel, tile, tile_row):
+    """tile[tile_row, :] = Σ_k data[k] · panel[indices[k], :] for start ≤ k < stop."""
+
+    def generate(context, builder, signature, args):
+        arrays = [
+            context.make_array(signature.args[at])(context, builder, args[at])
+            for at in (0, 1, 4, 5)
+        ]
+        values, columns, panel_data, tile_data = (array.data for array in arrays)
+        element = context.get_data_type(data.dtype)
+        element_bytes = data.dtype.bitwidth // 8
+        lanes = panel_width(f"f{element_bytes}")
+        vector = ir.VectorType(element, lanes)
+        zero = ir.Constant(vector, [ir.Constant(element, 0.0)] * lanes)
+        total = cgutils.alloca_once_value(builder, zero)
+        one = ir.Constant(_INT64, 1)
+        with cgutils.for_range_slice(builder, args[2], args[3], one) as (k, _):
+            column = builder.load(builder.gep(columns, [k]))
+            if indices.dtype.bitwidth < 64:
+                column = builder.zext(column, _INT64)
+            offset = builder.mul(column, ir.Constant(_INT64, lanes))
+            row = _vector_at(builder, panel_data, offset, vector, element_bytes)
+            undefined = ir.Constant(vector, ir.Undefined)
+            value = builder.load(builder.gep(values, [k]))
+            single = builder.insert_element(undefined, value, ir.Constant(_INT32, 0))
+            everywhere = ir.Constant(ir.VectorType(_INT32, lanes), [ir.Constant(_INT32, 0)] * lanes)
+            repeated = builder.shuffle_vector(single, undefined, everywhere)
+            product = builder.fmul(repeated, row, flags=("contract",))
+            builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
+        offset = builder.mul(args[6], ir.Constant(_INT64, lanes))
+        _store_vector(builder, builder.load(total), tile_data, offset, vector, element_bytes)
+        return context.get_dummy_value()
+
+    index = types.int64
+    return types.void(data, indices, index, index, panel, tile, index), generate
+
+
+@intrinsic
+def _store_transposed(typing_context, tile, out, first_row, first_column):
+    """out[first_row + l, first_column + r] = tile[r, l] for a whole tile.
+
+    A transposition is log₂ N rounds of interleaving vector i with vector i + N/2.
+    """
+
+    def generate(context, builder, signature, args):
+        tile_data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        target = context.make_array(signature.args[1])(context, builder, args[1])
+        stride = builder.extract_value(target.shape, 1)
+        element = context.get_data_type(tile.dtype)
+        element_bytes = tile.dtype.bitwidth // 8
+        size = _VECTOR_BYTES // element_bytes
+        vector = ir.VectorType(element, size)
+        mask_type = ir.VectorType(_INT32, size)
+
+        def interleave(a, b, first):
+            order = [first + k // 2 + (k % 2) * size for k in range(size)]
+            mask = ir.Constant(mask_type, [ir.Constant(_INT32, k) for k in order])
+            return builder.shuffle_vector(a, b, mask)
+
+        lanes = _VECTORS_PER_PANEL_ROW * size
+        for part in range(_VECTORS_PER_PANEL_ROW):
+            rows = [
+                _vector_at(
+                    builder,
+                    tile_data,
+                    ir.Constant(_INT64, r * lanes + part * size),
+                    vector,
+                    element_bytes,
+                )
+                for r in range(size)
+            ]
+            for _ in range(size.bit_length() - 1):
+                rows = [
+                    interleave(rows[k // 2], rows[k // 2 + size // 2], (k % 2) * (size // 2))
+                    for k in range(size)
+                ]
+            for lane, row in enumerate(rows):
+                line = builder.add(args[2], ir.Constant(_INT64, part * size + lane))
+                offset = builder.add(builder.mul(line, stride), args[3])
+                _store_vector(builder, row, target.data, offset, vector, element_bytes)
+        return context.get_dummy_value()
+
+    return types.void(tile, out, types.int64, types.int64), generate
+
+
+@njit(cache=True, nogil=True)
+def sparse_products(data, indices, indptr, start, stop, panel, first_row, n_rows, out):
+    """out[first_row + l, j − start] = ⟨sample j, panel sample l⟩ for the rows start ≤ j < stop.
+
+    Parameters
+    ----------
+    data, indices, indptr : the CSR matrix of the samples j
+    panel : C-contiguous array of shape (n_features, panel_width)
+        The samples l, feature by feature; lanes beyond `n_rows` are padding.
+    out : C-contiguous array of shape (≥ first_row + n_rows, stop − start)
+    """
+    lanes = panel.shape[1]
+    size = lanes // 2
+    tile = np.empty((size, lanes), panel.dtype)
+    j = start
+    while j < stop:
+        count = min(size, stop - j)
+        for r in range(count):
+            _sparse_row_times_panel(data, indices, indptr[j + r], indptr[j + r + 1], panel, tile, r)
+        if count == size and n_rows == lanes:
+            _store_transposed(tile, out, first_row, j - start)
+        else:
+            for lane in range(n_rows):
+                for r in range(count):
+                    out[first_row + lane, j - start + r] = tile[r, lane]
+        j += count
+
+
+@njit(cache=True, nogil=True)
+def fill_panel(data, indices, indptr, first, count, panel):
+    """Add `count` sparse rows from row `first` on to a panel of zeros, feature by feature."""
+    for lane in range(count):
+        for k in range(indptr[first + lane], indptr[first + lane + 1]):
+            panel[indices[k], lane] += data[k]
+
+
+@njit(cache=True, nogil=True)
+def clear_panel(indices, indptr, first, count, panel):
+    """Undo `fill_panel`, touching only what it wrote."""
+    for lane in range(count):
+        for k in range(indptr[first + lane], indptr[first + lane + 1]):
+            panel[indices[k], lane] = 0
+
+
+@njit(cache=True, nogil=True)
+def squared_norms(data, indptr):
+    """Squared norms of the rows of a CSR matrix, summed in float64."""
+    norms = np.empty(indptr.size - 1)
+    for i in range(norms.size):
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            total += np.float64(data[k]) * np.float64(data[k])
+        norms[i] = total
+    return norms

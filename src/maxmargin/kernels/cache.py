@@ -1,0 +1,89 @@
+"""Rows of the kernel matrix, kept while the memory allows."""
+
+from __future__ import annotations
+
+import numpy as np
+import psutil
+
+from maxmargin.kernels.matrix import KernelMatrix
+
+# Share of the free memory that kernel values may take where the user named no limit.
+_SHARE_OF_FREE_MEMORY = 0.3
+
+
+def cache_bytes(cache_size: float | str) -> int:
+    """The memory for kernel values in bytes; `cache_size` is in MB (2²⁰ bytes) or "auto"."""
+    if cache_size == "auto":
+        return int(_SHARE_OF_FREE_MEMORY * psutil.virtual_memory().available)
+    return int(cache_size * 2**20)
+
+
+class RowCache:
+    """Kernel rows over all columns of a matrix, the least recently used dropped first.
+
+    The memory is taken in one piece and never exceeds `n_bytes`; the operating
+    system provides it page by page as rows are filled.
+
+    Attributes
+    ----------
+    rows : array of shape (n_slots, n)
+    slot_of : row of `rows` that holds a sample, −1 where none does
+    last_used : time stamp of each slot, written by the solver
+    """
+
+    def __init__(self, kernel: KernelMatrix, n_bytes: int):
+        row_bytes = kernel.n * kernel.dtype.itemsize
+        if n_bytes < 2 * row_bytes:
+            raise ValueError(
+                f"cache_size is too small: two kernel rows of {kernel.n} samples take "
+                f"{2 * row_bytes / 2**20:.3g} MB, the cache has {n_bytes / 2**20:.3g} MB."
+            )
+        n_values = min(n_bytes, kernel.n * row_bytes) // kernel.dtype.itemsize
+        self._memory = np.empty(n_values, kernel.dtype)
+        self._lay_out(kernel, np.empty(0, np.int64))
+
+    def _lay_out(self, kernel: KernelMatrix, owner: np.ndarray) -> None:
+        """Divide the memory into rows of this matrix, the first of them holding `owner`."""
+        self.kernel = kernel
+        self.n_slots = min(kernel.n, self._memory.size // kernel.n)
+        self.rows = self._memory[: self.n_slots * kernel.n].reshape(self.n_slots, kernel.n)
+        self.slot_of = np.full(kernel.n, -1, np.int64)
+        self.slot_of[owner] = np.arange(len(owner))
+        self.owner = np.full(self.n_slots, -1, np.int64)
+        self.owner[: len(owner)] = owner
+        self.last_used = np.full(self.n_slots, -1, np.int64)
+        self.last_used[: len(owner)] = 0
+
+    def fetch(self, index: np.ndarray, clock: int) -> np.ndarray:
+        """Make the rows `index` present, stamped with `clock`, and return their slots."""
+        present = self.slot_of[index] >= 0
+        self.last_used[self.slot_of[index[present]]] = clock
+        missing = index[~present]
+        if len(missing):
+            slots = self._oldest_slots(len(missing))
+            dropped = self.owner[slots]
+            self.slot_of[dropped[dropped >= 0]] = -1
+            self.kernel.rows(missing, self.rows, slots)
+            self.owner[slots], self.slot_of[missing] = missing, slots
+            self.last_used[slots] = clock
+        return self.slot_of[index]
+
+    def restrict(self, kept: np.ndarray, kernel: KernelMatrix) -> None:
+        """Keep the columns `kept` of the rows that they own; `kernel` is the smaller matrix.
+
+        Shorter rows leave room for more of them in the same memory.
+        """
+        slots = self.slot_of[kept]
+        held = np.flatnonzero(slots >= 0)
+        order = np.argsort(slots[held])
+        old_rows = self.rows
+        for target, source in enumerate(slots[held][order]):
+            # A row never moves back over one that is still to be moved, so one buffer is enough.
+            values = old_rows[source].take(kept)
+            self._memory[target * kernel.n : (target + 1) * kernel.n] = values
+        self._lay_out(kernel, held[order])
+
+    def _oldest_slots(self, count: int) -> np.ndarray:
+        if count == 1:
+            return np.array([np.argmin(self.last_used)])
+        return np.sort(np.argpartition(self.last_used, count - 1)[:count])

@@ -1,0 +1,273 @@
+"""The kernel matrix of a problem: hands out rows and blocks, never the whole.
+
+Solvers see a `KernelMatrix` and nothing of the data behind it. Values are
+computed in tiles small enough for the processor's cache: one matrix product,
+one element-wise pass, one store, shared out over the session's threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from itertools import product as pairs
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.samples import Samples, as_samples
+from maxmargin.parallel import run_blocks, split
+
+# Tiles of this many rows and columns: large enough for BLAS to reach its speed.
+_TILE_ROWS = 256
+_TILE_COLUMNS = 1024
+_thread = threading.local()
+
+
+def _buffer(shape: tuple[int, int], dtype) -> np.ndarray:
+    """A scratch tile of the calling thread; fresh memory for each would cost page faults."""
+    size = shape[0] * shape[1]
+    held = getattr(_thread, "buffers", None)
+    if held is None:
+        held = _thread.buffers = {}
+    key = np.dtype(dtype).char
+    if key not in held or held[key].size < size:
+        held[key] = np.empty(max(size, _TILE_ROWS * _TILE_COLUMNS), dtype)
+    return held[key][:size].reshape(shape)
+
+
+def kernel_tile(
+    function: KernelFunction, left: Samples, right: Samples, columns: slice
+) -> np.ndarray:
+    """Kernel values of the left samples against `columns` of the right ones.
+
+    The result lies in the calling thread's scratch tile and is gone with its next call.
+    """
+    out = _buffer((left.n, columns.stop - columns.start), right.dtype)
+    right.products(left, columns, out)
+    return function.from_products(out, left.norms, right.norms[columns])
+
+
+def expansion(function: KernelFunction, X, basis: Samples, coefficients: np.ndarray) -> np.ndarray:
+    """K(X, basis) @ coefficients, a tile at a time, in the precision of the basis."""
+    result = np.zeros((X.shape[0], coefficients.shape[1]))
+
+    def evaluate(rows: slice) -> None:
+        left = basis.like(X[rows])
+        for columns in split(basis.n, _TILE_COLUMNS):
+            result[rows] += kernel_tile(function, left, basis, columns) @ coefficients[columns]
+
+    run_blocks(evaluate, split(X.shape[0], _TILE_ROWS))
+    return result
+
+
+class KernelMatrix(ABC):
+    """A symmetric n × n matrix of kernel values, computed when asked for.
+
+    Attributes
+    ----------
+    n : number of samples
+    dtype : precision of `rows`; everything else is float64
+    evaluations : kernel values computed so far, those of its subsets included
+    """
+
+    n: int
+    dtype: np.dtype
+
+    def __init__(self, parent: KernelMatrix | None = None):
+        self._count: list[int] = [0] if parent is None else parent._count
+
+    @property
+    def evaluations(self) -> int:
+        return self._count[0]
+
+    def count(self, n_values: int) -> None:
+        self._count[0] += n_values
+
+    @abstractmethod
+    def diagonal(self) -> np.ndarray:
+        """The float64 diagonal."""
+
+    @abstractmethod
+    def rows(self, index: np.ndarray, out: np.ndarray, slots: np.ndarray | None = None) -> None:
+        """out[slots[k], :n] = K[index[k], :]; slots default to 0, 1, 2, …"""
+
+    @abstractmethod
+    def product(self, index: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+        """K[:, index] @ coefficients, from scratch in float64."""
+
+    @abstractmethod
+    def restrict(self, index: np.ndarray) -> KernelMatrix:
+        """The matrix of a subset of the samples, in that order."""
+
+    @abstractmethod
+    def block(self, index: np.ndarray) -> np.ndarray:
+        """K[index][:, index] as a new float64 array."""
+
+
+class FeatureKernelMatrix(KernelMatrix):
+    """Kernel matrix of samples with features.
+
+    Parameters
+    ----------
+    X : dense array or CSR matrix
+        Kept by reference for `product`; the solver's working copy has `dtype`.
+    """
+
+    def __init__(self, X, function: KernelFunction, dtype, parent=None, index=None):
+        super().__init__(parent)
+        self.X, self.function, self.dtype = X, function, np.dtype(dtype)
+        self._index = index
+        if parent is None:
+            self._samples = as_samples(X, dtype, centre=function.translation_invariant)
+            _check_finite(self._samples.norms, function.gamma)
+        else:
+            own = parent._index if parent._index is not None else np.arange(parent.n)
+            self._index, self._samples = own[index], parent._samples.subset(index)
+        self.n = self._samples.n
+
+    def diagonal(self):
+        if self.function.name == "rbf":
+            return np.ones(self.n)
+        norms = as_samples(self.X, np.float64).norms
+        return self.function.diagonal(norms if self._index is None else norms[self._index])
+
+    def rows(self, index, out, slots=None):
+        index = np.asarray(index)
+        slots = np.arange(len(index)) if slots is None else slots
+        lefts = [
+            (part, self._samples.subset(index[part])) for part in split(len(index), _TILE_ROWS)
+        ]
+
+        def fill(tile) -> None:
+            (part, left), columns = tile
+            out[slots[part], columns] = kernel_tile(self.function, left, self._samples, columns)
+
+        run_blocks(fill, pairs(lefts, split(self.n, _TILE_COLUMNS)))
+        self.count(len(index) * self.n)
+
+    def product(self, index, coefficients):
+        if len(index) == 0:
+            return np.zeros(self.n)
+        samples = index if self._index is None else self._index[index]
+        basis = as_samples(self.X[samples], np.float64, centre=self.function.translation_invariant)
+        X = self.X if self._index is None else self.X[self._index]
+        self.count(len(index) * self.n)
+        return expansion(self.function, X, basis, coefficients[:, np.newaxis])[:, 0]
+
+    def block(self, index):
+        samples = index if self._index is None else self._index[index]
+        centre = self.function.translation_invariant
+        exact = as_samples(self.X[samples], np.float64, centre=centre)
+        out = np.empty((exact.n, exact.n))
+
+        def fill(rows: slice) -> None:
+            left = exact.subset(np.arange(rows.start, rows.stop))
+            for columns in split(exact.n, _TILE_COLUMNS):
+                out[rows, columns] = kernel_tile(self.function, left, exact, columns)
+
+        run_blocks(fill, split(exact.n, _TILE_ROWS))
+        self.count(exact.n**2)
+        return out
+
+    def restrict(self, index):
+        return FeatureKernelMatrix(self.X, self.function, self.dtype, parent=self, index=index)
+
+
+def _check_finite(norms: np.ndarray, gamma: float) -> None:
+    if not (np.isfinite(norms).all() and np.isfinite(gamma)):
+        raise ValueError(
+            "The dual coefficients or intercepts are not finite: squared norms of the input "
+            "overflow. The input data may contain large values and need to be preprocessed."
+        )
+
+
+class PrecomputedKernelMatrix(KernelMatrix):
+    """Rows and columns `index` of a matrix that the user computed; never copied whole."""
+
+    def __init__(self, K: np.ndarray, parent=None, index=None):
+        super().__init__(parent)
+        self.K = K
+        self.index = np.arange(len(K)) if index is None else index
+        self.n = len(self.index)
+        self.dtype = np.dtype(np.float32 if K.dtype == np.float32 else np.float64)
+
+    def diagonal(self):
+        return self.K[self.index, self.index].astype(np.float64)
+
+    def rows(self, index, out, slots=None):
+        slots = np.arange(len(index)) if slots is None else slots
+        for part in split(len(index), _TILE_ROWS):
+            out[slots[part], : self.n] = self._values(index[part])
+
+    def product(self, index, coefficients):
+        result = np.zeros(self.n)
+        for part in split(len(index), _TILE_ROWS):
+            result += coefficients[part] @ self._values(index[part])
+        return result
+
+    def block(self, index):
+        return self.K[np.ix_(self.index[index], self.index[index])].astype(np.float64)
+
+    def restrict(self, index):
+        return PrecomputedKernelMatrix(self.K, self, self.index[index])
+
+    def _values(self, rows: np.ndarray) -> np.ndarray:
+        return self.K[self.index[rows][:, np.newaxis], self.index]
+
+
+class CallableKernelMatrix(KernelMatrix):
+    """Kernel matrix of a user's function k(A, B), called on blocks of rows."""
+
+    def __init__(self, X, function, parent=None, index=None):
+        super().__init__(parent)
+        self.X, self.function = X, function
+        self.index = np.arange(_num_samples(X)) if index is None else index
+        self.n = len(self.index)
+        self.dtype = np.dtype(np.float64)
+        self._columns = _safe_indexing(X, self.index)
+
+    def diagonal(self):
+        parts = split(self.n, _TILE_ROWS)
+        return np.concatenate(
+            [np.diagonal(self._values(np.arange(p.start, p.stop)), p.start) for p in parts]
+        )
+
+    def rows(self, index, out, slots=None):
+        slots = np.arange(len(index)) if slots is None else slots
+        for part in split(len(index), _TILE_ROWS):
+            out[slots[part], : self.n] = self._values(index[part])
+
+    def product(self, index, coefficients):
+        result = np.zeros(self.n)
+        for part in split(len(index), _TILE_ROWS):
+            result += coefficients[part] @ self._values(index[part])
+        return result
+
+    def block(self, index):
+        self.count(len(index) ** 2)
+        samples = _safe_indexing(self.X, self.index[index])
+        return call_kernel(self.function, samples, samples)
+
+    def restrict(self, index):
+        return CallableKernelMatrix(self.X, self.function, self, self.index[index])
+
+    def _values(self, rows: np.ndarray) -> np.ndarray:
+        self.count(len(rows) * self.n)
+        left = _safe_indexing(self.X, self.index[rows])
+        return call_kernel(self.function, left, self._columns)
+
+
+def call_kernel(function, A, B) -> np.ndarray:
+    """Values of a user's kernel function as a dense float64 block, its shape checked."""
+    values = function(A, B)
+    values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
+    expected = (_num_samples(A), _num_samples(B))
+    if values.shape != expected:
+        raise ValueError(
+            f"The kernel function returned an array of shape {values.shape} where k(A, B) with "
+            f"{expected[0]} and {expected[1]} samples must have shape {expected}."
+        )
+    return values

@@ -1,0 +1,113 @@
+"""What watches a solve: its history, its limits, the user's wish to stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmargin.solution import Status
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One line of a solve's history."""
+
+    seconds: float
+    n_iter: int
+    kkt_violation: float
+    objective: float
+    n_support: int
+
+
+class Interrupt:
+    """Ctrl-C as a flag: solvers stop between two blocks, with their state in order.
+
+    A second Ctrl-C raises `KeyboardInterrupt` at once. Outside the main thread
+    Python delivers no signals, and nothing is installed.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+
+    @contextmanager
+    def listening(self) -> Iterator[Interrupt]:
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        previous = signal.getsignal(signal.SIGINT)
+        if previous is not signal.default_int_handler:
+            # Somebody else (a server, a notebook's front end) handles Ctrl-C in a way of its own.
+            yield self
+            return
+
+        def handle(signum, frame):
+            if self.requested:
+                raise KeyboardInterrupt
+            self.requested = True
+
+        signal.signal(signal.SIGINT, handle)
+        try:
+            yield self
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+
+class Monitor:
+    """Passed to a solver, which calls `update` between blocks of work.
+
+    Parameters
+    ----------
+    max_iter : limit on the iterations of one solve, −1 for none
+    deadline : `time.perf_counter()` value at which to stop, or None
+    interrupt : the flag that Ctrl-C sets
+    on_progress : called with (Progress, beta, intercept) at each update; true asks to stop
+    """
+
+    def __init__(
+        self,
+        *,
+        max_iter: int = -1,
+        deadline: float | None = None,
+        interrupt: Interrupt | None = None,
+        on_progress: Callable[[Progress, np.ndarray, float], bool] | None = None,
+    ):
+        self.max_iter = max_iter
+        self.deadline = deadline
+        self.interrupt = interrupt
+        self.on_progress = on_progress
+        self.history: list[Progress] = []
+        self._start = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._start
+
+    def iterations_left(self, n_iter: int) -> int:
+        """How many more iterations the limit allows."""
+        return np.iinfo(np.int64).max if self.max_iter < 0 else max(0, self.max_iter - n_iter)
+
+    def should_stop(self, n_iter: int) -> Status | None:
+        """The reason to stop now, or None. Cheap, so that it can be asked often."""
+        if self.interrupt is not None and self.interrupt.requested:
+            return Status.INTERRUPTED
+        if self.deadline is not None and time.perf_counter() >= self.deadline:
+            return Status.TIME_LIMIT
+        if 0 <= self.max_iter <= n_iter:
+            return Status.MAX_ITER
+        return None
+
+    def update(
+        self, n_iter: int, violation: float, objective: float, beta: np.ndarray, intercept: float
+    ) -> Status | None:
+        """Record progress, tell the callbacks, and return the reason to stop, or None."""
+        line = Progress(self.seconds, n_iter, violation, objective, int(np.count_nonzero(beta)))
+        self.history.append(line)
+        if self.on_progress is not None and self.on_progress(line, beta, intercept):
+            return Status.INTERRUPTED
+        return self.should_stop(n_iter)

@@ -1,0 +1,119 @@
+"""The one thread pool, and the one place that limits the threads of BLAS.
+
+Compiled leaves release the interpreter's lock, so a plain `ThreadPoolExecutor`
+runs blocks of work on all cores. While it does, BLAS is held to one thread a
+call; a factorisation, which is one large BLAS call, gets all of them. No OpenMP
+and no process is involved, so forked, joblib and Dask workers are all safe.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+
+from joblib import cpu_count
+from joblib.parallel import SequentialBackend, get_active_backend
+from threadpoolctl import ThreadpoolController
+
+_lock = threading.Lock()
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+_state = threading.local()
+_sessions = 0
+_restore: list = []
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    """Handle of the loaded BLAS libraries; finding them takes milliseconds, so once."""
+    import scipy.linalg  # noqa: F401  (brings SciPy's own BLAS with it)
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+def resolve_n_jobs(n_jobs: int | None) -> int:
+    """Number of threads a fit may use.
+
+    `None` takes what joblib's context leaves to this worker: the `n_jobs` of an
+    active `parallel_config`, one inside a thread of joblib's, the limit that
+    joblib set for BLAS inside one of its processes, else all cores.
+    """
+    if n_jobs is not None:
+        return max(1, cpu_count() + 1 + n_jobs) if n_jobs < 0 else n_jobs
+    backend, configured = get_active_backend()
+    if isinstance(backend, SequentialBackend):
+        return 1
+    if configured is not None and configured != 1:
+        return max(1, backend.effective_n_jobs(configured))
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    cores = cpu_count()
+    return min(cores, int(limit)) if limit.isdigit() and int(limit) > 0 else cores
+
+
+def n_threads() -> int:
+    """Threads that the calling thread may use now (1 outside a session)."""
+    return getattr(_state, "n_threads", 1)
+
+
+@contextmanager
+def session(threads: int) -> Iterator[None]:
+    """Give the calling thread `threads` threads, and hold BLAS to one a call.
+
+    The limit on BLAS is process-wide, so overlapping sessions count: the first
+    one sets it and the last one restores what was there before.
+    """
+    global _sessions
+    previous = n_threads()
+    _state.n_threads = threads
+    with _lock:
+        _sessions += 1
+        if _sessions == 1:
+            _restore.append(_blas().limit(limits=1))
+    try:
+        yield
+    finally:
+        _state.n_threads = previous
+        with _lock:
+            _sessions -= 1
+            if _sessions == 0:
+                _restore.pop().restore_original_limits()
+
+
+@contextmanager
+def blas_threads() -> Iterator[None]:
+    """All of this session's threads for BLAS, for one large factorisation or product."""
+    if n_threads() == 1:
+        yield
+        return
+    with _blas().limit(limits=n_threads()):
+        yield
+
+
+def run_blocks(function: Callable, blocks: Iterable) -> list:
+    """[function(block) for block in blocks], on the session's threads.
+
+    Results keep the order of the blocks, so that sums over them have the same
+    bits whatever thread was faster.
+    """
+    blocks = list(blocks)
+    threads = min(n_threads(), len(blocks))
+    if threads <= 1:
+        return [function(block) for block in blocks]
+    return list(_pool(n_threads()).map(function, blocks))
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    # A forked child inherits the dictionary but not the threads: the key holds the process.
+    key = (os.getpid(), threads)
+    with _lock:
+        if key not in _pools:
+            _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="maxmargin")
+        return _pools[key]
+
+
+def split(n: int, size: int) -> list[slice]:
+    """Slices of at most `size` that cover range(n)."""
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

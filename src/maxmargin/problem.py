@@ -1,0 +1,77 @@
+"""The dual quadratic problem that every solver solves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from maxmargin.kernels.matrix import KernelMatrix
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """minimise ½ βᵀKβ − pᵀβ  subject to  lower ≤ β ≤ upper,  Σβ = 0.
+
+    This is the dual of every support vector machine in its signed form β = yα;
+    formulations differ in `linear` (p) and the bounds alone.
+
+    Attributes
+    ----------
+    kernel : the matrix K
+    linear, lower, upper : float64 arrays of length n
+    tol : the KKT violation at which the problem counts as solved
+    cache_bytes : memory that kernel values may take
+    start : a feasible β to start from, or None
+    random_state : seed for solvers that draw random numbers
+    """
+
+    kernel: KernelMatrix
+    linear: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    tol: float = 1e-3
+    cache_bytes: int = 200 * 2**20
+    start: np.ndarray | None = None
+    random_state: int = 0
+
+    @property
+    def n(self) -> int:
+        return self.kernel.n
+
+    def initial_beta(self) -> np.ndarray:
+        """The start, made feasible; zero, which always is, where there is none."""
+        if self.start is None:
+            return np.zeros(self.n)
+        return nearest_feasible(self.start, self.lower, self.upper)
+
+    def restrict(self, index: np.ndarray) -> Problem:
+        """The problem of a subset of the samples, the others being held at zero."""
+        return replace(
+            self,
+            kernel=self.kernel.restrict(index),
+            linear=self.linear[index],
+            lower=self.lower[index],
+            upper=self.upper[index],
+            start=None if self.start is None else self.start[index],
+        )
+
+
+def nearest_feasible(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """A feasible β near the given one: within its bounds, and Σβ = 0.
+
+    What is within rounding of a bound is put on it. The rest of the sum is taken
+    from the samples between their bounds in proportion to their room, and only if
+    that is not enough from the others.
+    """
+    beta = np.clip(beta, lower, upper)
+    snap = 1e-12 * (upper - lower)
+    beta = np.where(upper - beta <= snap, upper, np.where(beta - lower <= snap, lower, beta))
+    free = (beta > lower) & (beta < upper)
+    for movable in (free, np.ones_like(free)):
+        surplus = beta.sum()
+        room = np.where(movable, beta - lower if surplus > 0 else beta - upper, 0.0)
+        total = room.sum()
+        if surplus != 0 and total != 0:
+            beta = beta - room * min(1.0, surplus / total)
+    return beta

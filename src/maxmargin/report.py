@@ -1,0 +1,173 @@
+"""`fit_report_`: what was solved, by what and why, in how long, how close to the optimum."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+
+from maxmargin.monitor import Progress
+
+_STATUS_ORDER = ("interrupted", "time_limit", "max_iter", "stalled", "converged")
+_COLUMNS = ("problem", "solver", "status", "seconds", "n_iter", "n_support", "kkt_violation",
+            "duality_gap", "objective")  # fmt: skip
+_ROWS_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class ProblemReport:
+    """The report of one binary problem.
+
+    Attributes
+    ----------
+    problem : its classes, such as "0 vs 1"
+    solver, reason : what solved it, and why that one
+    status : "converged", "max_iter", "time_limit", "interrupted" or "stalled"
+    exact : whether the solver aims at the optimum of the whole problem
+    seconds : wall-clock time, the certificate included
+    n_iter : iterations, in the solver's own unit
+    kernel_evaluations : kernel values computed
+    n_samples, n_support, n_bounded : samples, those with β ≠ 0, those at their bound C
+    objective : ½βᵀKβ − pᵀβ, which is minimised
+    duality_gap : an upper bound on the distance of the objective to its optimum
+    kkt_violation : the maximal violating pair, recomputed from scratch in float64
+    history : how the solve went
+    details : figures that the solver adds
+    """
+
+    problem: str
+    solver: str
+    reason: str
+    status: str
+    exact: bool
+    seconds: float
+    n_iter: int
+    kernel_evaluations: int
+    n_samples: int
+    n_support: int
+    n_bounded: int
+    objective: float
+    duality_gap: float
+    kkt_violation: float
+    history: tuple[Progress, ...] = ()
+    details: dict = field(default_factory=dict)
+
+
+class FitReport:
+    """The reports of all binary problems, and the same fields for the fit as a whole.
+
+    `seconds`, `n_iter`, `kernel_evaluations` and `objective` are sums,
+    `duality_gap` and `kkt_violation` the largest, `status` the worst;
+    `n_support` counts the support vectors of the model.
+    """
+
+    def __init__(
+        self, problems: list[ProblemReport], *, seconds: float, n_support: int, tol: float
+    ):
+        self.problems = problems
+        self.seconds = seconds
+        self.n_support = n_support
+        self.tol = tol
+
+    def __len__(self) -> int:
+        return len(self.problems)
+
+    def __iter__(self) -> Iterator[ProblemReport]:
+        return iter(self.problems)
+
+    def __getitem__(self, at: int) -> ProblemReport:
+        return self.problems[at]
+
+    def _distinct(self, name: str) -> str:
+        return " | ".join(dict.fromkeys(getattr(problem, name) for problem in self.problems))
+
+    @property
+    def solver(self) -> str:
+        return self._distinct("solver")
+
+    @property
+    def reason(self) -> str:
+        return self._distinct("reason")
+
+    @property
+    def status(self) -> str:
+        return min((problem.status for problem in self.problems), key=_STATUS_ORDER.index)
+
+    @property
+    def exact(self) -> bool:
+        return all(problem.exact for problem in self.problems)
+
+    @property
+    def n_iter(self) -> int:
+        return sum(problem.n_iter for problem in self.problems)
+
+    @property
+    def kernel_evaluations(self) -> int:
+        return sum(problem.kernel_evaluations for problem in self.problems)
+
+    @property
+    def objective(self) -> float:
+        return sum(problem.objective for problem in self.problems)
+
+    @property
+    def duality_gap(self) -> float:
+        return max(problem.duality_gap for problem in self.problems)
+
+    @property
+    def kkt_violation(self) -> float:
+        return max(problem.kkt_violation for problem in self.problems)
+
+    @property
+    def history(self) -> list[Progress]:
+        return [line for problem in self.problems for line in problem.history]
+
+    def to_dict(self) -> dict:
+        """The whole report as plain dictionaries, lists, strings and numbers."""
+        names = ("solver", "reason", "status", "exact", "seconds", "n_iter", "kernel_evaluations",
+                 "n_support", "objective", "duality_gap", "kkt_violation", "tol")  # fmt: skip
+        return {name: getattr(self, name) for name in names} | {
+            "problems": [asdict(problem) for problem in self.problems]
+        }
+
+    def _rows(self) -> list[list[str]]:
+        shown = self.problems if len(self.problems) <= _ROWS_SHOWN else self.problems[:_ROWS_SHOWN]
+        rows = [[_text(getattr(problem, name)) for name in _COLUMNS] for problem in shown]
+        if len(shown) < len(self.problems):
+            rows.append([f"… {len(self.problems) - len(shown)} more"] + [""] * (len(_COLUMNS) - 1))
+        if len(self.problems) > 1:
+            total = [_text(getattr(self, name)) for name in _COLUMNS[1:]]
+            rows.append([f"all {len(self.problems)}", *total])
+        return rows
+
+    def _headline(self) -> str:
+        kind = "optimal" if self.status == "converged" and self.exact else self.status
+        if not self.exact:
+            kind += ", approximate"
+        return (
+            f"{kind}: KKT violation {self.kkt_violation:.2g} (tol {self.tol:g}), "
+            f"{self.n_support} support vectors, {self.seconds:.3g} s"
+        )
+
+    def __str__(self) -> str:
+        rows = [list(_COLUMNS), *self._rows()]
+        widths = [max(len(row[at]) for row in rows) for at in range(len(_COLUMNS))]
+        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in rows]
+        return "\n".join([self._headline(), f"why: {self.reason}", *lines])
+
+    def __repr__(self) -> str:
+        return f"<FitReport: {self._headline()}>"
+
+    def _repr_html_(self) -> str:
+        def cells(tag: str, values: list[str]) -> str:
+            return "".join(f"<{tag}>{html.escape(value)}</{tag}>" for value in values)
+
+        body = "".join(f"<tr>{cells('td', row)}</tr>" for row in self._rows())
+        return (
+            f"<p><b>{html.escape(self._headline())}</b><br>why: {html.escape(self.reason)}</p>"
+            f"<table><thead><tr>{cells('th', list(_COLUMNS))}</tr></thead>"
+            f"<tbody>{body}</tbody></table>"
+        )
+
+
+def _text(value) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

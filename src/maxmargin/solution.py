@@ -1,0 +1,70 @@
+"""What a solver returns, and what its status means in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from maxmargin.optimality import Certificate
+
+
+class Status(StrEnum):
+    """How a solve ended."""
+
+    CONVERGED = "converged"
+    MAX_ITER = "max_iter"
+    TIME_LIMIT = "time_limit"
+    INTERRUPTED = "interrupted"
+    STALLED = "stalled"
+
+    def message(self, *, max_iter: int, time_limit: float | None, tol: float) -> str:
+        """The sentence that a user reads in the `ConvergenceWarning`."""
+        sentences = {
+            Status.CONVERGED: "The optimum was reached.",
+            Status.MAX_ITER: (
+                f"Solver terminated early (max_iter={max_iter}).  Consider pre-processing your "
+                "data with StandardScaler or MinMaxScaler."
+            ),
+            Status.TIME_LIMIT: (
+                f"Solver stopped at time_limit={time_limit} s before it reached tol={tol}; "
+                "fit again with warm_start=True to go on."
+            ),
+            Status.INTERRUPTED: (
+                f"Solver was interrupted before it reached tol={tol}; the model is usable, and "
+                "fit with warm_start=True goes on from it."
+            ),
+            Status.STALLED: (
+                f"Solver could not reach tol={tol} in float64 arithmetic; see "
+                "fit_report_.kkt_violation for what it reached, and scale the data or raise tol."
+            ),
+        }
+        return sentences[self]
+
+
+@dataclass(eq=False)
+class Solution:
+    """The result of a solve.
+
+    Attributes
+    ----------
+    beta : float64 array, the signed dual coefficients
+    intercept : the constant b of the decision function
+    status : how the solve ended
+    n_iter : iterations, in the solver's own unit
+    exact : whether the solver aims at the optimum of the whole problem
+    solver, reason : what solved it, and why that one
+    details : further figures that the solver wants reported
+    certificate : what `optimality.certify` said of this very β, where the solver asked it
+    """
+
+    beta: np.ndarray
+    intercept: float
+    status: Status
+    n_iter: int
+    exact: bool = True
+    solver: str = ""
+    reason: str = ""
+    details: dict = field(default_factory=dict)
+    certificate: Certificate | None = None

@@ -1,0 +1,25 @@
+"""The solvers, and how a name becomes one."""
+
+from __future__ import annotations
+
+import inspect
+
+from maxmargin.solvers.base import Solver
+from maxmargin.solvers.smo import SMO
+
+SOLVERS: dict[str, type[Solver]] = {solver.name: solver for solver in (SMO,)}
+SOLVERS["auto"] = SMO  # until the default solver is here
+
+__all__ = ["SMO", "SOLVERS", "Solver", "make_solver"]
+
+
+def make_solver(solver: str | Solver, *, shrinking: bool = True) -> Solver:
+    """The solver of that name, or the object itself, whose own options then count."""
+    if isinstance(solver, Solver):
+        return solver
+    if solver not in SOLVERS:
+        raise ValueError(
+            f"solver must be one of {sorted(SOLVERS)} or a solver object, got {solver!r}."
+        )
+    takes = inspect.signature(SOLVERS[solver]).parameters
+    return SOLVERS[solver](**({"shrinking": shrinking} if "shrinking" in takes else {}))

@@ -1,0 +1,32 @@
+"""What every solver has in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from maxmargin.monitor import Monitor
+from maxmargin.problem import Problem
+from maxmargin.solution import Solution
+
+
+class Solver(ABC):
+    """A way to solve a `Problem`.
+
+    A solver is a small object: its options in `__init__`, one public `solve`.
+
+    Attributes
+    ----------
+    name : the word that `SVC(solver=...)` knows it by
+    exact : whether it ends at the optimum of the whole problem, to the problem's tol
+    """
+
+    name: str
+    exact: bool = True
+
+    @abstractmethod
+    def solve(self, problem: Problem, monitor: Monitor) -> Solution:
+        """Solve the problem; call `monitor.update` between blocks of at most 0.2 s of work."""
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({options})"
