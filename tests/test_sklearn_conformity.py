@@ -23,7 +23,8 @@ def test_estimator_checks(estimator, check):
 def test_sklearns_own_tests(module, tmp_path):
     """Every test of scikit-learn that speaks of SVC passes, those on probability included."""
     command = [
-        sys.executable, "-m", "pytest", "-q", "-p", "sklearn_with_our_svc", "-p", "no:cacheprovider",
+        sys.executable, "-m", "pytest", "-q", "-p", "sklearn_with_our_svc",
+        "-p", "no:cacheprovider",
         "--pyargs", f"sklearn.svm.tests.{module}",
     ]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": str(HERE)}
