@@ -9,12 +9,19 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import SVC
+from maxmargin.solvers import SOLVERS, make_solver
 
 HERE = Path(__file__).parent
+# The default, and every other exact solver; approximate ones answer to their own tests.
+NAMED = [
+    name
+    for name in sorted(SOLVERS)
+    if make_solver(name).exact and SOLVERS[name] is not SOLVERS["auto"]
+]
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks([SVC()])
+@parametrize_with_checks([SVC(), *[SVC(solver=name) for name in NAMED]])
 def test_estimator_checks(estimator, check):
     check(estimator)
 

@@ -17,8 +17,10 @@ from functools import lru_cache
 
 from joblib import cpu_count
 from joblib.parallel import SequentialBackend, get_active_backend
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
+# Floating-point operations of a BLAS call from which on several threads pay (about 80 ms of one).
+_WORTH_THREADS = 4e9
 _lock = threading.Lock()
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 _state = threading.local()
@@ -34,6 +36,20 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
+def _in_control(change: Callable):
+    """Call `change`, which sets BLAS threads, from whatever thread this is.
+
+    threadpoolctl lets one thread alone set them, the first that asked, and
+    ignores the others without a word; sessions may begin and end in any thread.
+    """
+    free = getattr(OpenBLASController, "clear_controlling_thread", lambda force: None)
+    free(force=True)
+    try:
+        return change()
+    finally:
+        free(force=True)
+
+
 def resolve_n_jobs(n_jobs: int | None) -> int:
     """Number of threads a fit may use.
 
@@ -44,7 +60,10 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     if n_jobs is not None:
         return max(1, cpu_count() + 1 + n_jobs) if n_jobs < 0 else n_jobs
     backend, configured = get_active_backend()
-    if isinstance(backend, SequentialBackend):
+    # A task of joblib's runs in a thread other than the main one only where threads are workers.
+    nested = bool(getattr(backend, "nesting_level", 0))
+    in_thread = threading.current_thread() is not threading.main_thread()
+    if isinstance(backend, SequentialBackend) or (nested and in_thread):
         return 1
     if configured is not None and configured != 1:
         return max(1, backend.effective_n_jobs(configured))
@@ -71,7 +90,7 @@ def session(threads: int) -> Iterator[None]:
     with _lock:
         _sessions += 1
         if _sessions == 1:
-            _restore.append(_blas().limit(limits=1))
+            _restore.append(_in_control(lambda: _blas().limit(limits=1)))
     try:
         yield
     finally:
@@ -79,17 +98,24 @@ def session(threads: int) -> Iterator[None]:
         with _lock:
             _sessions -= 1
             if _sessions == 0:
-                _restore.pop().restore_original_limits()
+                _in_control(_restore.pop().restore_original_limits)
 
 
 @contextmanager
-def blas_threads() -> Iterator[None]:
-    """All of this session's threads for BLAS, for one large factorisation or product."""
-    if n_threads() == 1:
+def blas_threads(flops: float) -> Iterator[None]:
+    """All of this session's threads for BLAS, for one factorisation or product of that size.
+
+    Threads of BLAS wait for each other by spinning, which on a busy machine costs
+    a time slice a call: what takes only milliseconds is better done by one.
+    """
+    if n_threads() == 1 or flops < _WORTH_THREADS:
         yield
         return
-    with _blas().limit(limits=n_threads()):
+    limit = _in_control(lambda: _blas().limit(limits=n_threads()))
+    try:
         yield
+    finally:
+        _in_control(limit.restore_original_limits)
 
 
 def run_blocks(function: Callable, blocks: Iterable) -> list:

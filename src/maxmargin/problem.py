@@ -8,6 +8,8 @@ import numpy as np
 
 from maxmargin.kernels.matrix import KernelMatrix
 
+_ROUNDING = 1e-14
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -24,6 +26,7 @@ class Problem:
     cache_bytes : memory that kernel values may take
     start : a feasible β to start from, or None
     random_state : seed for solvers that draw random numbers
+    groups : class number of each sample, or None; one-vs-rest joins many classes in one sign
     """
 
     kernel: KernelMatrix
@@ -34,6 +37,7 @@ class Problem:
     cache_bytes: int = 200 * 2**20
     start: np.ndarray | None = None
     random_state: int = 0
+    groups: np.ndarray | None = None
 
     @property
     def n(self) -> int:
@@ -54,11 +58,14 @@ class Problem:
             lower=self.lower[index],
             upper=self.upper[index],
             start=None if self.start is None else self.start[index],
+            groups=None if self.groups is None else self.groups[index],
         )
 
 
-def nearest_feasible(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """A feasible β near the given one: within its bounds, and Σβ = 0.
+def nearest_feasible(
+    beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, total: float = 0.0
+) -> np.ndarray:
+    """A feasible β near the given one: within its bounds, and Σβ = total.
 
     What is within rounding of a bound is put on it. The rest of the sum is taken
     from the samples between their bounds in proportion to their room, and only if
@@ -69,9 +76,10 @@ def nearest_feasible(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> 
     beta = np.where(upper - beta <= snap, upper, np.where(beta - lower <= snap, lower, beta))
     free = (beta > lower) & (beta < upper)
     for movable in (free, np.ones_like(free)):
-        surplus = beta.sum()
+        surplus = beta.sum() - total
         room = np.where(movable, beta - lower if surplus > 0 else beta - upper, 0.0)
-        total = room.sum()
-        if surplus != 0 and total != 0:
-            beta = beta - room * min(1.0, surplus / total)
+        available = room.sum()
+        # A surplus of mere rounding is left: it would take samples off their bounds by as little.
+        if abs(surplus) > _ROUNDING * np.abs(beta).sum() and available != 0:
+            beta = beta - room * min(1.0, surplus / available)
     return beta

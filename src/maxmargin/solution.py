@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from maxmargin.optimality import Certificate
+if TYPE_CHECKING:  # kernels, and with them the compiler, are loaded with the first fit
+    from maxmargin.optimality import Certificate
 
 
 class Status(StrEnum):

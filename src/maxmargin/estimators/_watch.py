@@ -10,7 +10,7 @@ _VERBOSE_SECONDS = 1.0
 
 
 @contextmanager
-def watched_task(estimator, context, interrupt, start, attributes_now):
+def watched_task(estimator, context, interrupt, start, attributes_now, told):
     """A `Monitor` for one binary problem, which is one task in scikit-learn's callback tree.
 
     Parameters
@@ -19,6 +19,7 @@ def watched_task(estimator, context, interrupt, start, attributes_now):
     interrupt : the flag that Ctrl-C sets
     start : `time.perf_counter()` at the beginning of the fit
     attributes_now : (beta, intercept) → fitted attributes, for callbacks that want to predict
+    told : X, y and metadata of the fit, for callbacks that want to score
     """
     from maxmargin.monitor import Monitor
 
@@ -43,6 +44,7 @@ def watched_task(estimator, context, interrupt, start, attributes_now):
         return step.call_on_fit_task_end(
             estimator=estimator,
             reconstruction_attributes=lambda: attributes_now(beta.copy(), intercept),
+            **told,
         )
 
     limit = estimator.time_limit

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,10 +30,11 @@ _DOUBLE_PRECISION_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, eq=False)
 class _Answer:
-    """β and intercept of one binary task."""
+    """β and intercept of one binary task, and the models on the way where the solver kept them."""
 
     beta: np.ndarray
     intercept: float
+    path: Any = None
 
 
 class BaseSVM(CallbackSupportMixin, BaseEstimator):
@@ -70,10 +72,14 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         start = time.perf_counter()
         solver = make_solver(self.solver, shrinking=self.shrinking)
         data = validate_training_data(self, X, y, sample_weight)
+        if not solver.uses_costs:
+            _check_costs_unused(self, solver, data)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         tasks = binary_tasks(data.codes, len(data.classes), self.multi_class)
         context = self._init_callback_context(max_subtasks=len(tasks))
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        told = {"X": X, "y": y, "metadata": metadata}
+        context.call_on_fit_task_begin(estimator=self, **told)
         fixed = {
             "_gamma": self._resolve_gamma(data.X, data.sample_weights),
             "_sparse": self._is_sparse(data.X),
@@ -89,11 +95,12 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         with session(resolve_n_jobs(self.n_jobs)), interrupt.listening():
             problems = self._problems(data, tasks, fixed["_gamma"], starts, seed)
             for task, problem in zip(tasks, problems, strict=True):
-                with watched_task(self, context, interrupt, start, attributes_now) as monitor:
+                with watched_task(self, context, interrupt, start, attributes_now, told) as monitor:
                     answer, report = self._solve_task(solver, task, problem, monitor, data)
                 answers.append(answer)
                 reports.append(report)
         self.__dict__.update(self._attributes(data, tasks, answers, fixed))
+        self._paths = [answer.path for answer in answers]
         self.n_iter_ = np.array([report.n_iter for report in reports], dtype=np.int32)
         self.fit_report_ = FitReport(
             reports,
@@ -102,7 +109,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             tol=self.tol,
         )
         self._finish(data, X, y, sample_weight)
-        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={}, **told)
         return self
 
     def _problems(self, data, tasks, gamma, starts, seed):
@@ -119,6 +126,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             yield Problem(
                 kernel if whole else kernel.restrict(task.index), linear, lower, upper,
                 tol=self.tol, cache_bytes=memory, start=beta, random_state=seed,
+                groups=data.codes[task.index],
             )  # fmt: skip
 
     def _kernel_matrix(self, X, gamma: float, memory: int):
@@ -143,6 +151,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
 
     def _solve_task(self, solver, task: BinaryTask, problem, monitor, data: TrainingData):
         """Solve one problem and certify what came out of it."""
+        from maxmargin.monitor import Progress
         from maxmargin.optimality import certify
 
         evaluations = problem.kernel.evaluations
@@ -163,6 +172,12 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             warnings.warn(message, ConvergenceWarning, stacklevel=6)
         negative = "rest" if task.negative is None else data.classes[task.negative]
         bounded = (solution.beta == problem.lower) | (solution.beta == problem.upper)
+        n_support = int(np.count_nonzero(solution.beta))
+        # The history ends with the truth, where the lines before it are what the solver believed.
+        last = Progress(
+            monitor.seconds, int(solution.n_iter), certificate.kkt_violation,
+            certificate.objective, n_support,
+        )  # fmt: skip
         report = ProblemReport(
             problem=f"{data.classes[task.positive]} vs {negative}",
             solver=solution.solver,
@@ -173,15 +188,18 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             n_iter=int(solution.n_iter),
             kernel_evaluations=problem.kernel.evaluations - evaluations,
             n_samples=problem.n,
-            n_support=int(np.count_nonzero(solution.beta)),
+            n_support=n_support,
             n_bounded=int(np.count_nonzero(bounded & (solution.beta != 0))),
             objective=certificate.objective,
             duality_gap=certificate.duality_gap,
             kkt_violation=certificate.kkt_violation,
-            history=tuple(monitor.history),
+            history=(*monitor.history, last),
             details=solution.details,
         )
-        return _Answer(solution.beta, solution.intercept), report
+        path = getattr(solution, "path", None)
+        if path is not None:
+            path = replace(path, samples=task.index[path.samples])
+        return _Answer(solution.beta, solution.intercept, path), report
 
     def _attributes(self, data, tasks, answers: list[_Answer], fixed: dict) -> dict:
         """All fitted attributes that a prediction needs; tasks without an answer count as zero."""
@@ -225,10 +243,12 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             self._dual_coef_.toarray() if sp.issparse(self._dual_coef_) else self._dual_coef_
         )
         by_task = coefficients_by_task(dual_coef, self._n_support, len(tasks))
+        both_finite = np.isfinite(self.C) and np.isfinite(self._fit_C)
+        scale = self.C / self._fit_C if both_finite else 1.0
         starts = []
         for task, coefficients in zip(tasks, by_task.T, strict=True):
             beta = np.zeros(len(data.codes))
-            beta[self.support_] = coefficients * (self.C / self._fit_C)
+            beta[self.support_] = coefficients * scale
             starts.append(beta[task.index])
         return starts
 
@@ -282,14 +302,27 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             raise
 
 
+def _check_costs_unused(estimator, solver, data: TrainingData) -> None:
+    """One sentence for who passes C or weights to a solver that has no use for them."""
+    costs = data.costs[data.codes >= 0]
+    name = type(solver).__name__
+    if (costs != costs[0]).any():
+        raise ValueError(
+            f"{name} has no box constraint: sample_weight and class_weight are not supported."
+        )
+    if costs[0] != type(estimator)().C:
+        warnings.warn(f"{name} has no box constraint: C is not used.", UserWarning, stacklevel=6)
+
+
 def _variance(X, sample_weights: np.ndarray | None) -> float:
     """Variance of all entries of X, each row counted as often as its weight says."""
-    if sample_weights is None:
-        if not sp.issparse(X):
-            return float(X.var(dtype=np.float64))
-        mean = X.mean(dtype=np.float64)
-        return float(X.multiply(X).mean(dtype=np.float64) - mean**2)
-    total = sample_weights.sum() * X.shape[1]
-    mean = float((X.T @ sample_weights).sum()) / total
-    square = X.multiply(X) if sp.issparse(X) else np.square(X, dtype=np.float64)
-    return float((square.T @ sample_weights).sum()) / total - mean**2
+    if sample_weights is None and not sp.issparse(X):
+        return float(X.var(dtype=np.float64))
+    weights = np.ones(X.shape[0]) if sample_weights is None else sample_weights
+    total = weights.sum() * X.shape[1]
+    mean = float((X.T @ weights).sum()) / total
+    if not sp.issparse(X):
+        return float((np.square(np.subtract(X, mean, dtype=np.float64)).T @ weights).sum()) / total
+    # Of the stored entries alone, and in float64: squares of small integers would overflow.
+    square = np.square(X.data, dtype=np.float64) @ np.repeat(weights, np.diff(X.indptr))
+    return float(square) / total - mean**2

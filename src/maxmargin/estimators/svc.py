@@ -32,6 +32,15 @@ def _has_probability(estimator) -> bool:
     return True
 
 
+def _has_stages(estimator) -> bool:
+    if None in getattr(estimator, "_paths", [None]):
+        raise AttributeError(
+            "staged_decision_function is not available: the model is not fitted, or its solver "
+            "keeps no models on the way."
+        )
+    return True
+
+
 class SVC(ClassifierMixin, BaseSVM):
     """C-support vector classification, trained fast and to a proven optimum.
 
@@ -186,6 +195,19 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
 
+    @classmethod
+    def from_sklearn(cls, fitted):
+        """A fitted model with the parameters and solution of a fitted `sklearn.svm.SVC`."""
+        from maxmargin.io.sklearn import from_sklearn
+
+        return from_sklearn(fitted, cls)
+
+    def to_sklearn(self):
+        """A fitted `sklearn.svm.SVC` with this model's parameters and solution."""
+        from maxmargin.io.sklearn import to_sklearn
+
+        return to_sklearn(self)
+
     def predict(self, X):
         """Class labels of the samples in X.
 
@@ -221,7 +243,28 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
             One value for two classes, positive for the second; else by
             `decision_function_shape`.
         """
-        decisions = self._decisions(X)
+        return self._shaped(self._decisions(X))
+
+    @available_if(_has_stages)
+    def staged_decision_function(self, X):
+        """Decision values with 1, 2, 3, … support vectors.
+
+        Only of a solver that chooses support vectors one by one and does not touch
+        their coefficients again, such as ``GreedyStagewise(backfit=False)``.
+
+        Yields
+        ------
+        values : as of `decision_function`
+            With several binary problems each has as many support vectors as the
+            stage says, or all that it needs.
+        """
+        from maxmargin.estimators._staged import staged_decisions
+
+        for decisions in staged_decisions(self, self._validate_for_predict(X)):
+            yield self._shaped(decisions)
+
+    def _shaped(self, decisions: np.ndarray) -> np.ndarray:
+        """Values of the binary decision functions in the shape that the user asked for."""
         n_classes = len(self.classes_)
         if n_classes == 2:
             return -decisions[:, 0]
@@ -238,22 +281,23 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
 
     def _decisions(self, X) -> np.ndarray:
         """Values of all binary decision functions, in LIBSVM's sign."""
+        X = self._validate_for_predict(X)
+        return self._expansion(X, slice(None), self._task_coefficients()) + self._intercept_
+
+    def _expansion(self, X, chosen, coefficients: np.ndarray) -> np.ndarray:
+        """Kernel values with the support vectors `chosen`, times coefficients."""
         from maxmargin import model
         from maxmargin.kernels.functions import KernelFunction
 
-        X = self._validate_for_predict(X)
-        coefficients = self._task_coefficients()
+        support = self.support_[chosen]
         with session(resolve_n_jobs(self.n_jobs)):
             if self.kernel == "precomputed":
-                values = model.precomputed_expansion(X, self.support_, coefficients)
-            elif callable(self.kernel):
-                values = model.callable_expansion(
-                    self.kernel, X, self._X_fit, self.support_, coefficients
-                )
-            else:
-                kernel = KernelFunction(self.kernel, self._gamma, self.coef0, self.degree)
-                values = model.kernel_expansion(kernel, X, self.support_vectors_, coefficients)
-        return values + self._intercept_
+                return model.precomputed_expansion(X, support, coefficients)
+            if callable(self.kernel):
+                return model.callable_expansion(self.kernel, X, self._X_fit, support, coefficients)
+            kernel = KernelFunction(self.kernel, self._gamma, self.coef0, self.degree)
+            vectors = self.support_vectors_[chosen]
+            return model.kernel_expansion(kernel, X, vectors, coefficients)
 
     def _task_coefficients(self) -> np.ndarray:
         dual_coef = self._dual_coef_

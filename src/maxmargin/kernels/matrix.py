@@ -18,7 +18,7 @@ from sklearn.utils.validation import _num_samples
 
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.samples import Samples, as_samples
-from maxmargin.parallel import run_blocks, split
+from maxmargin.parallel import n_threads, run_blocks, split
 
 # Tiles of this many rows and columns: large enough for BLAS to reach its speed.
 _TILE_ROWS = 256
@@ -36,6 +36,12 @@ def _buffer(shape: tuple[int, int], dtype) -> np.ndarray:
     if key not in held or held[key].size < size:
         held[key] = np.empty(max(size, _TILE_ROWS * _TILE_COLUMNS), dtype)
     return held[key][:size].reshape(shape)
+
+
+def _columns_of_tile(n_rows: int, n_columns: int) -> int:
+    """Columns of a tile: wider where the rows are few, but at least one tile a thread."""
+    wide = _TILE_COLUMNS * max(1, _TILE_ROWS // max(1, n_rows))
+    return max(_TILE_COLUMNS, min(wide, -(-n_columns // n_threads())))
 
 
 def kernel_tile(
@@ -71,6 +77,7 @@ class KernelMatrix(ABC):
     n : number of samples
     dtype : precision of `rows`; everything else is float64
     evaluations : kernel values computed so far, those of its subsets included
+    shared : what solvers keep for other problems on the same data; one for all subsets
     """
 
     n: int
@@ -78,6 +85,7 @@ class KernelMatrix(ABC):
 
     def __init__(self, parent: KernelMatrix | None = None):
         self._count: list[int] = [0] if parent is None else parent._count
+        self.shared: dict = {} if parent is None else parent.shared
 
     @property
     def evaluations(self) -> int:
@@ -85,6 +93,14 @@ class KernelMatrix(ABC):
 
     def count(self, n_values: int) -> None:
         self._count[0] += n_values
+
+    def features(self):
+        """The samples as rows of a dense array or CSR matrix; None where there are none."""
+        return None
+
+    def positions(self) -> np.ndarray:
+        """Numbers of the samples in the whole matrix that this one is a subset of."""
+        return np.arange(self.n)
 
     @abstractmethod
     def diagonal(self) -> np.ndarray:
@@ -102,9 +118,19 @@ class KernelMatrix(ABC):
     def restrict(self, index: np.ndarray) -> KernelMatrix:
         """The matrix of a subset of the samples, in that order."""
 
-    @abstractmethod
+    def restrict_in_double(self, index: np.ndarray) -> KernelMatrix:
+        """The same with float64 rows, where the data behind the matrix allow it."""
+        return self.restrict(index)
+
+    def columns(self, index: np.ndarray) -> np.ndarray:
+        """K[:, index] as a new float64 array."""
+        out = np.empty((len(index), self.n), self.dtype)
+        self.rows(index, out)
+        return out.T.astype(np.float64)
+
     def block(self, index: np.ndarray) -> np.ndarray:
         """K[index][:, index] as a new float64 array."""
+        return self.restrict(index).columns(np.arange(len(index)))
 
 
 class FeatureKernelMatrix(KernelMatrix):
@@ -128,6 +154,12 @@ class FeatureKernelMatrix(KernelMatrix):
             self._index, self._samples = own[index], parent._samples.subset(index)
         self.n = self._samples.n
 
+    def features(self):
+        return self.X if self._index is None else self.X[self._index]
+
+    def positions(self):
+        return np.arange(self.n) if self._index is None else self._index
+
     def diagonal(self):
         if self.function.name == "rbf":
             return np.ones(self.n)
@@ -145,7 +177,7 @@ class FeatureKernelMatrix(KernelMatrix):
             (part, left), columns = tile
             out[slots[part], columns] = kernel_tile(self.function, left, self._samples, columns)
 
-        run_blocks(fill, pairs(lefts, split(self.n, _TILE_COLUMNS)))
+        run_blocks(fill, pairs(lefts, split(self.n, _columns_of_tile(len(index), self.n))))
         self.count(len(index) * self.n)
 
     def product(self, index, coefficients):
@@ -157,23 +189,31 @@ class FeatureKernelMatrix(KernelMatrix):
         self.count(len(index) * self.n)
         return expansion(self.function, X, basis, coefficients[:, np.newaxis])[:, 0]
 
-    def block(self, index):
+    def columns(self, index):
         samples = index if self._index is None else self._index[index]
         centre = self.function.translation_invariant
-        exact = as_samples(self.X[samples], np.float64, centre=centre)
-        out = np.empty((exact.n, exact.n))
+        basis = as_samples(self.X[samples], np.float64, centre=centre)
+        out = np.empty((self.n, basis.n))
 
         def fill(rows: slice) -> None:
-            left = exact.subset(np.arange(rows.start, rows.stop))
-            for columns in split(exact.n, _TILE_COLUMNS):
-                out[rows, columns] = kernel_tile(self.function, left, exact, columns)
+            left = basis.like(self.X[rows] if self._index is None else self.X[self._index[rows]])
+            for columns in split(basis.n, _TILE_COLUMNS):
+                out[rows, columns] = kernel_tile(self.function, left, basis, columns)
 
-        run_blocks(fill, split(exact.n, _TILE_ROWS))
-        self.count(exact.n**2)
+        run_blocks(fill, split(self.n, _TILE_ROWS))
+        self.count(out.size)
         return out
 
     def restrict(self, index):
         return FeatureKernelMatrix(self.X, self.function, self.dtype, parent=self, index=index)
+
+    def restrict_in_double(self, index):
+        part = self.restrict(index)
+        if part.dtype != np.float64:
+            part.dtype = np.dtype(np.float64)
+            centre = self.function.translation_invariant
+            part._samples = as_samples(part.features(), np.float64, centre=centre)
+        return part
 
 
 def _check_finite(norms: np.ndarray, gamma: float) -> None:
@@ -190,9 +230,13 @@ class PrecomputedKernelMatrix(KernelMatrix):
     def __init__(self, K: np.ndarray, parent=None, index=None):
         super().__init__(parent)
         self.K = K
+        self._whole = index is None
         self.index = np.arange(len(K)) if index is None else index
         self.n = len(self.index)
         self.dtype = np.dtype(np.float32 if K.dtype == np.float32 else np.float64)
+
+    def positions(self):
+        return self.index
 
     def diagonal(self):
         return self.K[self.index, self.index].astype(np.float64)
@@ -208,14 +252,14 @@ class PrecomputedKernelMatrix(KernelMatrix):
             result += coefficients[part] @ self._values(index[part])
         return result
 
-    def block(self, index):
-        return self.K[np.ix_(self.index[index], self.index[index])].astype(np.float64)
+    def columns(self, index):
+        return self.K[self.index[:, np.newaxis], self.index[index]].astype(np.float64)
 
     def restrict(self, index):
         return PrecomputedKernelMatrix(self.K, self, self.index[index])
 
     def _values(self, rows: np.ndarray) -> np.ndarray:
-        return self.K[self.index[rows][:, np.newaxis], self.index]
+        return self.K[rows] if self._whole else self.K[self.index[rows][:, np.newaxis], self.index]
 
 
 class CallableKernelMatrix(KernelMatrix):
@@ -228,6 +272,9 @@ class CallableKernelMatrix(KernelMatrix):
         self.n = len(self.index)
         self.dtype = np.dtype(np.float64)
         self._columns = _safe_indexing(X, self.index)
+
+    def positions(self):
+        return self.index
 
     def diagonal(self):
         parts = split(self.n, _TILE_ROWS)
@@ -246,10 +293,10 @@ class CallableKernelMatrix(KernelMatrix):
             result += coefficients[part] @ self._values(index[part])
         return result
 
-    def block(self, index):
-        self.count(len(index) ** 2)
+    def columns(self, index):
+        self.count(len(index) * self.n)
         samples = _safe_indexing(self.X, self.index[index])
-        return call_kernel(self.function, samples, samples)
+        return call_kernel(self.function, self._columns, samples)
 
     def restrict(self, index):
         return CallableKernelMatrix(self.X, self.function, self, self.index[index])

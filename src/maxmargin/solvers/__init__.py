@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import inspect
 
+from maxmargin.solvers.auto import Auto
 from maxmargin.solvers.base import Solver
+from maxmargin.solvers.cluster import ClusterSVM
+from maxmargin.solvers.decomposition import Decomposition
+from maxmargin.solvers.greedy import GreedyStagewise
 from maxmargin.solvers.smo import SMO
 
-SOLVERS: dict[str, type[Solver]] = {solver.name: solver for solver in (SMO,)}
-SOLVERS["auto"] = SMO  # until the default solver is here
+SOLVERS: dict[str, type[Solver]] = {
+    solver.name: solver for solver in (Auto, Decomposition, SMO, ClusterSVM, GreedyStagewise)
+}
 
-__all__ = ["SMO", "SOLVERS", "Solver", "make_solver"]
+__all__ = [
+    "SMO",
+    "SOLVERS",
+    "Auto",
+    "ClusterSVM",
+    "Decomposition",
+    "GreedyStagewise",
+    "Solver",
+    "make_solver",
+]
 
 
 def make_solver(solver: str | Solver, *, shrinking: bool = True) -> Solver:
     """The solver of that name, or the object itself, whose own options then count."""
     if isinstance(solver, Solver):
         return solver
-    if solver not in SOLVERS:
+    if not isinstance(solver, str) or solver not in SOLVERS:
         raise ValueError(
             f"solver must be one of {sorted(SOLVERS)} or a solver object, got {solver!r}."
         )

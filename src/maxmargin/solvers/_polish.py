@@ -37,16 +37,21 @@ def equalise(K: np.ndarray, residual: np.ndarray) -> np.ndarray:
         by_left = cho_solve(factor, left, check_finite=False)
         intercept = by_left.sum() / by_ones.sum()
         step = step + by_left - intercept * by_ones
+        step -= step.mean()  # where K is singular the terms are huge, and Σd = 0 would be lost
         left = residual - K @ step
         left = left - left.mean()
     return step
 
 
-def polish(problem: Problem, certificate: Certificate, max_free: int = _MAX_FREE) -> Certificate:
-    """The certificate of a better β, or the given one where no better was found."""
-    beta = certificate.beta.copy()
-    residual = certificate.residual.copy()
-    moved = False
+def solve_free(
+    problem: Problem, beta: np.ndarray, residual: np.ndarray, max_free: int = _MAX_FREE
+) -> tuple[np.ndarray, np.ndarray]:
+    """β and residual after the free samples' linear system is solved, with the true kernel.
+
+    A step that would leave the box ends at the first bound that it meets; that
+    sample is then free no longer, and the rest is solved again.
+    """
+    beta, residual = beta.copy(), residual.copy()
     for _ in range(_ROUNDS):
         free = np.flatnonzero((beta > problem.lower) & (beta < problem.upper))
         if not 1 < len(free) <= max_free:
@@ -55,23 +60,22 @@ def polish(problem: Problem, certificate: Certificate, max_free: int = _MAX_FREE
             step = equalise(problem.kernel.block(free), residual[free])
         except np.linalg.LinAlgError:  # an indefinite kernel
             break
-        room = np.where(
-            step > 0, problem.upper[free] - beta[free], problem.lower[free] - beta[free]
-        )
+        bound = np.where(step > 0, problem.upper[free], problem.lower[free])
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.where(step != 0, room / step, np.inf)
+            ratios = np.where(step != 0, (bound - beta[free]) / step, np.inf)
         length = min(1.0, ratios.min())
-        change = length * step
-        target = beta[free] + change
-        hit = ratios <= length
-        target[hit] = np.where(step[hit] > 0, problem.upper[free][hit], problem.lower[free][hit])
-        change = target - beta[free]
+        target = np.where(ratios <= length, bound, beta[free] + length * step)
+        residual -= problem.kernel.product(free, target - beta[free])
         beta[free] = target
-        residual -= problem.kernel.product(free, change)
-        moved = True
         if length == 1.0:
             break
-    if not moved:
+    return beta, residual
+
+
+def polish(problem: Problem, certificate: Certificate) -> Certificate:
+    """The certificate of a better β, or the given one where no better was found."""
+    beta, residual = solve_free(problem, certificate.beta, certificate.residual)
+    if np.array_equal(beta, certificate.beta):
         return certificate
     believed = certificate_from(problem, beta, residual)
     if believed.kkt_violation > max(certificate.kkt_violation, 0.1 * problem.tol):

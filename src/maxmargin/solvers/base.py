@@ -18,10 +18,12 @@ class Solver(ABC):
     ----------
     name : the word that `SVC(solver=...)` knows it by
     exact : whether it ends at the optimum of the whole problem, to the problem's tol
+    uses_costs : whether C and the weights mean anything to it
     """
 
     name: str
     exact: bool = True
+    uses_costs: bool = True
 
     @abstractmethod
     def solve(self, problem: Problem, monitor: Monitor) -> Solution:

@@ -1,0 +1,146 @@
+"""What `peers.py` trains on: every case is one binary problem with its parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+import data
+
+TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Case:
+    """One binary problem.
+
+    Attributes
+    ----------
+    source : name of the file, or "gaussians" for two generated ones
+    positive : the class that stands against the rest, None where there are two classes
+    rows : size of the random sample (or of the generated set), None for all
+    unit : whether every feature is scaled to [0, 1]
+    sparse : whether the contestants get X as CSR
+    test : name of the file whose prediction is timed too
+    series, at : the plot that the case is a point of ("n" or "C"), and where on its axis
+    """
+
+    name: str
+    source: str
+    C: float
+    gamma: float = 1.0
+    kernel: str = "rbf"
+    positive: float | None = None
+    rows: int | None = None
+    unit: bool = False
+    sparse: bool = False
+    test: str | None = None
+    series: str | None = None
+    at: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The data of a case; y holds −1 and +1."""
+
+    X: np.ndarray | sp.csr_matrix
+    y: np.ndarray
+    X_test: np.ndarray | sp.csr_matrix | None = field(default=None)
+
+
+def _gaussians(C: float) -> Case:
+    name = f"gaussians-C{C:.0f}" if C < 1e4 else f"gaussians-C1e{np.log10(C):.0f}"
+    return Case(name, "gaussians", C=C, gamma=0.5, rows=4000, series="C", at=C)
+
+
+def _covtype(rows: int) -> Case:
+    return Case(
+        f"covtype-{rows // 1000}k", "covtype", C=128, gamma=8, positive=2, rows=rows, unit=True,
+        series="n", at=rows,
+    )  # fmt: skip
+
+
+_MAIN = (
+    Case("a9a", "a9a", C=1, gamma=0.05, test="a9a.t"),
+    Case("a9a-wide", "a9a", C=1, gamma=0.005),
+    Case("w7a", "w7a", C=5, gamma=0.05),
+    Case("a1a", "a1a", C=1000, gamma=0.05),
+    *(_gaussians(C) for C in (1.0, 1e2, 1e4, 1e6)),
+    Case("banana", "banana1.t", C=316.2, gamma=0.5),
+    Case("splice", "splice.t", C=1000, gamma=1 / (2 * 70**2)),
+    _covtype(20_000),
+    Case("shuttle", "shuttle", C=1000, gamma=1 / (2 * 50**2), positive=1),
+    # Sparse input; w8a as an array too, since that is the faster form for some.
+    Case("w8a", "w8a", C=5, gamma=0.05, sparse=True),
+    Case("w8a-dense", "w8a", C=5, gamma=0.05),
+    Case("reuters-linear", "lasvm_reuters", C=1, kernel="linear", sparse=True),
+    Case("reuters-rbf", "lasvm_reuters", C=1, gamma=1.0, sparse=True),
+    # Where the cost of a call counts.
+    *(Case(f"small-{n}", "gaussians", C=1, gamma=0.5, rows=n) for n in (100, 300, 1000)),
+)
+_SCALING = (
+    *(_covtype(rows) for rows in (5_000, 10_000, 40_000, 80_000)),
+    *(_gaussians(C) for C in (1e1, 1e3, 1e5)),
+)
+QUICK = ("small-*", "gaussians-C1", "gaussians-C10", "gaussians-C100", "a1a", "banana", "splice")
+
+
+def select(patterns: list[str] | None, *, quick: bool = False, scaling: bool = False) -> list[Case]:
+    """The cases asked for; those of one series follow each other in ascending order."""
+    known = {case.name: case for case in (*_MAIN, *_SCALING)}
+    if patterns:
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in known):
+                raise ValueError(f"no case is called {pattern!r}; there are: {', '.join(known)}.")
+        cases = [case for case in known.values() if _matches(case, patterns)]
+    else:
+        cases = [*_MAIN, *(_SCALING if scaling else ())]
+        if quick:
+            cases = [case for case in cases if _matches(case, QUICK)]
+    first = {case.series: at for at, case in reversed(list(enumerate(cases))) if case.series}
+    place = {case.name: first.get(case.series or "", at) for at, case in enumerate(cases)}
+    return sorted(cases, key=lambda case: (place[case.name], case.at))
+
+
+def _matches(case: Case, patterns) -> bool:
+    return any(fnmatchcase(case.name, pattern) for pattern in patterns)
+
+
+def read(case: Case, folder: Path | None) -> Samples:
+    """The data of a case, from its file or generated."""
+    if case.source == "gaussians":
+        assert case.rows is not None
+        return Samples(*data.two_gaussians(case.rows))
+    if folder is None:
+        raise FileNotFoundError("needs --data")
+    X, y = _file(folder, case.source, case.unit)
+    y = _signs(y, case.positive)
+    if case.rows is not None:
+        # Prefixes of one permutation: the smaller samples are parts of the larger ones.
+        chosen = np.random.default_rng(0).permutation(len(y))[: case.rows]
+        X, y = X[chosen], y[chosen]
+    X_test = None if case.test is None else _container(data.load(folder, case.test)[0], case)
+    return Samples(_container(X, case), y, X_test)
+
+
+@lru_cache(maxsize=1)
+def _file(folder: Path, source: str, unit: bool):
+    """A file as it is read; the last one is kept, since neighbouring cases share it."""
+    X, y = data.load(folder, source)
+    return (data.scale_unit(X) if unit else X), y
+
+
+def _signs(y: np.ndarray, positive: float | None) -> np.ndarray:
+    classes = np.unique(y)
+    if positive is None and len(classes) != 2:
+        raise ValueError(f"needs two classes, found {len(classes)}.")
+    return data.one_against_rest(y, classes[1] if positive is None else positive)
+
+
+def _container(X: sp.csr_matrix, case: Case):
+    return sp.csr_matrix(X) if case.sparse else X.toarray()

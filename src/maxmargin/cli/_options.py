@@ -1,0 +1,94 @@
+"""Options that several commands share: their names, LIBSVM's letters, their help."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from maxmargin.io.files import DataError
+
+KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")  # in the order of LIBSVM's -t
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="LIBSVM text (also .gz, .bz2, .xz; - is standard input), .csv, .parquet or .npz.",
+    ),
+]
+Label = Annotated[
+    str | None,
+    typer.Option("--label", metavar="COLUMN", help="CSV, Parquet: the column with the labels."),
+]
+Cost = Annotated[float, typer.Option("--C", "-c", help="The price of a margin violation.")]
+Gamma = Annotated[
+    str,
+    typer.Option("--gamma", "-g", help="A number, scale, or auto (LIBSVM's 1/features)."),
+]
+Kernel = Annotated[
+    str,
+    typer.Option("--kernel", "-t", help="linear, poly, rbf, sigmoid, precomputed, or 0 to 4."),
+]
+Degree = Annotated[int, typer.Option("--degree", "-d", help="Degree of poly.")]
+Coef0 = Annotated[float, typer.Option("--coef0", "-r", help="Constant of poly and sigmoid.")]
+Weights = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--weight", "-w", metavar="LABEL=FACTOR",
+        help="Factor on C for a class, or: balanced. LIBSVM's -wLABEL FACTOR works too.",
+    ),
+]  # fmt: skip
+Tolerance = Annotated[
+    float, typer.Option("--tol", "-e", help="The KKT violation at which training stops.")
+]
+CacheSize = Annotated[
+    str, typer.Option("--cache-size", "-m", help="Memory for kernel values in MB, or auto.")
+]
+SolverName = Annotated[str, typer.Option("--solver", help="How to train.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Cores; all by default.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+def kernel_name(text: str) -> str:
+    """The kernel by its name or by LIBSVM's number."""
+    if text in KERNELS:
+        return text
+    if text.isdecimal() and int(text) < len(KERNELS):
+        return KERNELS[int(text)]
+    raise DataError(f"--kernel must be one of {', '.join(KERNELS)} or 0 to 4, not {text!r}.")
+
+
+def number_or(text: str, words: tuple[str, ...], option: str) -> float | str:
+    """A number, or one of the words."""
+    if text in words:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        choices = " or ".join(words)
+        raise DataError(f"{option} must be a number or {choices}, not {text!r}.") from None
+
+
+def class_weights(texts: list[str] | None, classes) -> dict | str | None:
+    """``--weight`` as scikit-learn's class_weight, with labels of the data's own type."""
+    if not texts:
+        return None
+    if texts == ["balanced"]:
+        return "balanced"
+    by_text = {str(label): label for label in classes.tolist()}
+    weights = {}
+    for text in texts:
+        label, _, factor = text.rpartition("=")
+        label = label.removeprefix("+")
+        if label not in by_text:
+            known = ", ".join(list(by_text)[:8])
+            raise DataError(f"--weight: there is no class {label!r}; the classes are {known}.")
+        try:
+            weights[by_text[label]] = float(factor)
+        except ValueError:
+            raise DataError(f"--weight must be LABEL=FACTOR, not {text!r}.") from None
+        if weights[by_text[label]] < 0:
+            raise DataError(f"--weight must not be negative, not {text!r}.")
+    return weights

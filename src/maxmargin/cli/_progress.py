@@ -1,0 +1,101 @@
+"""Progress on a terminal: violation falling, support vectors, time left."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from maxmargin.monitor import Monitor, Progress
+from maxmargin.problem import Problem
+from maxmargin.solution import Solution
+from maxmargin.solvers import Solver, make_solver
+
+
+def watch_solver(solver: Solver, watch) -> None:
+    """Have every progress of a solver told to somebody.
+
+    Parameters
+    ----------
+    solver : changed, and so one that nobody else uses
+    watch : called with (number of the problem, its tol, Progress)
+    """
+    solve, numbers = solver.solve, itertools.count()
+
+    def watched_solve(problem: Problem, monitor: Monitor) -> Solution:
+        number, others = next(numbers), monitor.on_progress
+
+        def on_progress(line: Progress, beta, intercept) -> bool:
+            watch(number, problem.tol, line)
+            return others is not None and others(line, beta, intercept)
+
+        monitor.on_progress = on_progress
+        return solve(problem, monitor)
+
+    solver.solve = watched_solve  # type: ignore[method-assign]
+
+
+def shows_progress(quiet: bool) -> bool:
+    """Whether anybody looks: only where both outputs are a terminal."""
+    return not quiet and sys.stdout.isatty() and sys.stderr.isatty()
+
+
+@contextmanager
+def watched(estimator, n_problems: int, quiet: bool) -> Iterator[None]:
+    """A progress bar on standard error while the estimator's solver works."""
+    if not shows_progress(quiet):
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("training"), BarColumn(), TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=n_problems, state="")
+        fraction = Fraction()
+
+        def watch(number: int, tol: float, line: Progress) -> None:
+            state = f"violation {line.kkt_violation:.2g}, {line.n_support} support vectors"
+            if n_problems > 1:
+                state = f"problem {number + 1} of {n_problems}, " + state
+            done = number + fraction.of(number, tol, line.kkt_violation)
+            bar.update(task, completed=done, state=state)
+
+        solver = make_solver(estimator.solver, shrinking=estimator.shrinking)
+        watch_solver(solver, watch)
+        estimator.set_params(solver=solver)
+        yield
+
+
+def counted(items: Iterable, total: int, what: str, quiet: bool) -> Iterable:
+    """The items, with a progress bar that counts them."""
+    if not shows_progress(quiet):
+        return items
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(items, what, total=total, console=Console(stderr=True), transient=True)
+
+
+class Fraction:
+    """How much of a solve is done, if the violation falls by equal factors in equal times."""
+
+    def __init__(self) -> None:
+        self.number = -1
+        self.first = self.lowest = math.inf
+
+    def of(self, number: int, tol: float, violation: float) -> float:
+        if number != self.number:
+            self.number, self.first, self.lowest = number, violation, violation
+        self.lowest = min(self.lowest, violation)
+        if self.lowest <= tol:
+            return 1.0
+        if not math.isfinite(self.first) or self.first <= tol or self.lowest >= self.first:
+            return 0.0
+        return math.log(self.first / self.lowest) / math.log(self.first / tol)

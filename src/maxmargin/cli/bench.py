@@ -1,0 +1,154 @@
+"""``maxmargin bench``: solvers and other libraries on a user's own data."""
+
+from __future__ import annotations
+
+import importlib
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import scipy.sparse as sp
+import typer
+
+from maxmargin.cli import _options as options
+from maxmargin.cli._output import emit, print_json
+from maxmargin.cli.train import labelled
+
+# Other libraries whose SVC has scikit-learn's interface: what to print, where it lives.
+_PEERS = {"scikit-learn": "sklearn.svm", "scikit-learn-intelex": "sklearnex.svm"}
+
+# What the table shows, and how.
+_COLUMNS = {
+    "seconds": ".3f",
+    "n_support": "d",
+    "kkt_violation": ".2e",
+    "objective": ".8g",
+    "accuracy": ".4f",
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line of the table; the violation is recomputed in float64 from the model alone."""
+
+    name: str
+    seconds: float
+    n_support: int
+    kkt_violation: float
+    objective: float
+    accuracy: float
+
+
+def bench(
+    data: options.Data,
+    C: options.Cost = 1.0,
+    gamma: options.Gamma = "scale",
+    kernel: options.Kernel = "rbf",
+    degree: options.Degree = 3,
+    coef0: options.Coef0 = 0.0,
+    tol: options.Tolerance = 1e-3,
+    solver: Annotated[
+        list[str] | None, typer.Option("--solver", help="Solvers to compare; may be repeated.")
+    ] = None,
+    peers: Annotated[bool, typer.Option(help="Also run other libraries.")] = True,
+    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Runs; the best counts.")] = 1,
+    label: options.Label = None,
+    json: options.Json = False,
+) -> None:
+    """Train on DATA with several solvers and libraries, and judge every answer alike.
+
+    Seconds are those of fit alone, after a first fit of a few samples.
+    """
+    from maxmargin import SVC
+
+    kernel = options.kernel_name(kernel)
+    dataset = labelled(data, label, precomputed=kernel == "precomputed")
+    parameters = {
+        "C": C, "kernel": kernel, "degree": degree, "coef0": coef0, "tol": tol,
+        "gamma": options.number_or(gamma, ("scale", "auto"), "--gamma"),
+    }  # fmt: skip
+    contestants = {
+        f"maxmargin {name}": SVC(solver=name, **parameters) for name in solver or ["auto"]
+    }
+    if peers:
+        contestants |= {name: model(**parameters) for name, model in _installed().items()}
+    width = max(map(len, contestants))
+    if not json:
+        emit("  ".join([" " * width, *(f"{name:>13}" for name in _COLUMNS)]))
+    results = []
+    for name, model in contestants.items():
+        results.append(_run(name, model, dataset, repeat))
+        if not json:
+            emit(_line(results[-1], width))
+    if json:
+        print_json({"data": dataset.name, **parameters, "results": [vars(one) for one in results]})
+
+
+def _installed() -> dict[str, type]:
+    found = {}
+    for name, module in _PEERS.items():
+        try:
+            found[name] = importlib.import_module(module).SVC
+        except ImportError:
+            continue
+    return found
+
+
+def _run(name: str, model, dataset, repeat: int) -> Result:
+    X, y = dataset.X, dataset.labels
+    if sp.issparse(X):
+        X = sp.csr_matrix(X)  # which every library takes
+    best = np.inf
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _warm_up(model, X, y)
+        for _ in range(repeat):
+            start = time.perf_counter()
+            model.fit(X, y)
+            best = min(best, time.perf_counter() - start)
+        accuracy = float(np.mean(model.predict(X) == y))
+    violation, objective = _judge(model, X, y)
+    return Result(name, best, len(model.support_), violation, objective, accuracy)
+
+
+def _warm_up(model, X, y) -> None:
+    """A fit of ten samples a class, for what a library compiles or loads at first use."""
+    from sklearn.base import clone
+
+    if model.kernel == "precomputed":
+        return
+    few = np.concatenate([np.flatnonzero(y == label)[:10] for label in np.unique(y)])
+    clone(model).fit(X[few], y[few])
+
+
+def _judge(model, X, y) -> tuple[float, float]:
+    """(largest KKT violation, summed objective) of a model, from its coefficients and the data."""
+    from maxmargin import SVC
+    from maxmargin.estimators._validation import validate_training_data
+    from maxmargin.multiclass import binary_tasks, coefficients_by_task
+    from maxmargin.optimality import certify
+
+    names = ("C", "kernel", "degree", "gamma", "coef0", "tol")
+    judge = SVC(**{name: getattr(model, name) for name in names})
+    data = validate_training_data(judge, X, y, None)
+    tasks = binary_tasks(data.codes, len(data.classes), "ovo")
+    dual_coef = model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_
+    sign = -1.0 if len(data.classes) == 2 else 1.0
+    by_task = coefficients_by_task(sign * dual_coef, model.n_support_, len(tasks))
+    gamma = judge._resolve_gamma(data.X, None)
+    problems = judge._problems(data, tasks, gamma, [None] * len(tasks), 0)
+    violation, objective = 0.0, 0.0
+    for task, problem, coefficients in zip(tasks, problems, by_task.T, strict=True):
+        beta = np.zeros(len(y))
+        beta[model.support_] = coefficients
+        certificate = certify(problem, beta[task.index])
+        violation = max(violation, certificate.kkt_violation)
+        objective += certificate.objective
+    return violation, objective
+
+
+def _line(one: Result, width: int) -> str:
+    cells = [f"{getattr(one, name):>13{form}}" for name, form in _COLUMNS.items()]
+    return "  ".join([one.name.ljust(width), *cells])

@@ -1,0 +1,48 @@
+"""``maxmargin demo``: a fit to look at, on data that comes with scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from maxmargin.cli import _options as options
+from maxmargin.cli._output import emit, print_json, report_values
+from maxmargin.io.files import atomic_write
+
+
+def demo(
+    report: Annotated[
+        str | None, typer.Option("--report", metavar="HTML", help="Write a page about the fit.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Train on data that comes with scikit-learn, and print the report."""
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.model_selection import train_test_split
+    from sklearn.preprocessing import StandardScaler
+
+    from maxmargin import SVC
+
+    cancer = load_breast_cancer()
+    y = cancer.target_names[cancer.target]
+    X_train, X_test, y_train, y_test = train_test_split(cancer.data, y, random_state=0)
+    scaler = StandardScaler().fit(X_train)
+    X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
+    model = SVC(C=10).fit(X_train, y_train)
+    accuracy = model.score(X_test, y_test)
+    if report is not None:
+        from maxmargin.html_report import html_report
+
+        page = html_report(
+            model, X_test, y_test, title="Breast cancer", evaluated_on="held-out samples"
+        )
+        with atomic_write(report) as file:
+            file.write(page.encode())
+    if json:
+        print_json({"accuracy": accuracy, **report_values(model.fit_report_)})
+        return
+    emit(str(model.fit_report_))
+    emit(f"accuracy on {len(y_test)} held-out samples: {accuracy:.4f}")
+    if report is not None:
+        emit(f"report: {report}")

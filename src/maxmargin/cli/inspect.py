@@ -1,0 +1,44 @@
+"""``maxmargin inspect``: what is in a model file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maxmargin.cli import _options as options
+from maxmargin.cli._output import emit, print_json, report_values
+from maxmargin.cli.predict import Model
+
+_PARAMETERS = {
+    "linear": (),
+    "poly": ("gamma", "coef0", "degree"),
+    "rbf": ("gamma",),
+    "sigmoid": ("gamma", "coef0"),
+    "precomputed": (),
+}
+
+
+def inspect(model: Model, json: options.Json = False) -> None:
+    """Print the kernel, classes and support vectors of a model, and how it was trained."""
+    from maxmargin.io import load_model
+
+    estimator = load_model(model)
+    report = getattr(estimator, "fit_report_", None)
+    values: dict[str, Any] = {"model": model, "kernel": estimator.kernel}
+    numbers = {"gamma": estimator._gamma, "coef0": estimator.coef0, "degree": estimator.degree}
+    values |= {name: numbers[name] for name in _PARAMETERS[estimator.kernel]}
+    if report is not None:
+        values["C"] = estimator.C
+    values |= {
+        "n_features": estimator.n_features_in_,
+        "n_support": len(estimator.support_),
+        "classes": estimator.classes_.tolist(),
+        "n_support_by_class": estimator.n_support_.tolist(),
+    }
+    if json:
+        print_json(values | {"report": None if report is None else report_values(report)})
+        return
+    width = max(map(len, values))
+    for name, value in values.items():
+        text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        emit(f"{name.ljust(width)}  {text}")
+    emit(str(report) if report is not None else "A LIBSVM model does not say how it was trained.")

@@ -1,0 +1,114 @@
+"""LIBSVM's text format: a sample a line, ``label index:value index:value …``."""
+
+from __future__ import annotations
+
+import math
+from typing import IO
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.io.files import DataError
+
+
+def read(file: IO[bytes], name: str, *, precomputed: bool = False):
+    """Samples and labels of a LIBSVM text file.
+
+    scikit-learn's compiled reader does the work; only where it fails is the file
+    read again, line by line, to say which line is broken.
+
+    Parameters
+    ----------
+    file : seekable binary file
+    name : what messages call it
+    precomputed : whether lines are ``label 0:number 1:K(x, x₁) 2:K(x, x₂) …``
+    """
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        X, y = load_svmlight_file(file, zero_based=bool(precomputed))
+    except (ValueError, OverflowError) as error:
+        raise DataError(_first_broken_line(file, name, precomputed) or f"{name}: {error}") from None
+    if not (np.isfinite(y).all() and np.isfinite(X.data).all()):
+        raise DataError(_first_broken_line(file, name, precomputed) or f"{name}: infinite values.")
+    X = _with_short_indices(sp.csr_array(X))
+    if precomputed:
+        return _kernel_values(X, name), tidy_labels(y)
+    return X, tidy_labels(y)
+
+
+def write(file: IO[bytes], X, y: np.ndarray, name: str) -> None:
+    """Write samples as LIBSVM text."""
+    from sklearn.datasets import dump_svmlight_file
+
+    if y.dtype.kind not in "biuf":
+        raise DataError(f"{name}: LIBSVM text holds numbers as labels, not {y[0]!r}.")
+    if sp.issparse(X):
+        X = _with_short_indices(X)  # scikit-learn's writer takes no others
+    dump_svmlight_file(X, y, file, zero_based=False)
+
+
+def tidy_labels(y: np.ndarray) -> np.ndarray:
+    """Whole numbers as integers, so that they are printed as they were written."""
+    whole = y.astype(np.int64)
+    return whole if np.array_equal(whole, y) else y
+
+
+def _with_short_indices(X: sp.csr_array) -> sp.csr_array:
+    """The same matrix with 32-bit indices, where those are enough: half the memory."""
+    if max(X.nnz, X.shape[1]) >= 2**31:
+        return X
+    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+    return sp.csr_array(parts, shape=X.shape)
+
+
+def _kernel_values(X: sp.csr_array, name: str) -> np.ndarray:
+    values = X.toarray()
+    if values.shape[1] < 2 or (values[:, 0] < 1).any():
+        raise DataError(
+            f"{name}: a precomputed kernel needs lines such as `1 0:7 1:0.5 2:1 …`, where "
+            "0:7 says which sample it is."
+        )
+    return values[:, 1:]
+
+
+def _first_broken_line(file: IO[bytes], name: str, precomputed: bool) -> str | None:
+    file.seek(0)
+    for number, line in enumerate(file, start=1):
+        problem = _problem_of(line.partition(b"#")[0].split(), 0 if precomputed else 1)
+        if problem:
+            return f"{name}, line {number}: {problem}"
+    return None
+
+
+def _problem_of(fields: list[bytes], first_index: int) -> str | None:
+    """What is wrong with a line, as a sentence; None where nothing is."""
+    if not fields:
+        return None
+    label, *pairs = (field.decode(errors="replace") for field in fields)
+    if not _is_finite_number(label):
+        return f"the label must be a number, not {label!r}."
+    last = first_index - 1
+    for pair in pairs:
+        index, colon, value = pair.partition(":")
+        if index == "qid":
+            continue
+        if not colon or not index.isdecimal():
+            return f"expected index:value, found {pair!r}."
+        if not _is_finite_number(value):
+            return f"the value of feature {index} must be a finite number, not {value!r}."
+        if int(index) < first_index:
+            return f"features are counted from {first_index}, found {pair!r}."
+        if int(index) <= last:
+            return f"feature {index} comes after feature {last}; they must be in ascending order."
+        if int(index) >= 2**31:
+            return f"feature {index} is beyond the largest that can be read, {2**31 - 1}."
+        last = int(index)
+    return None
+
+
+def _is_finite_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

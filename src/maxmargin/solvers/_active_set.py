@@ -1,0 +1,154 @@
+"""The active samples of the block method, and one round of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.kernels.cache import RowCache
+from maxmargin.optimality import violation_and_intercept
+from maxmargin.parallel import n_threads, run_blocks, split
+from maxmargin.problem import Problem
+from maxmargin.solvers._block_steps import gather_block, subtract_rows
+from maxmargin.solvers._smo_steps import SECOND_ORDER, set_penalties, smo_steps
+
+_GATHER_ROWS = 128
+# Kernel values that one thread passes over in the time that it takes to wake another.
+_WORTH_THREADS = 200_000
+# Samples at a bound are set aside when they keep this part of the violation away from leaving it.
+_SAFETY = 0.5
+# Setting samples aside moves the cached rows: it pays only where a good part of them goes.
+_WORTH_SHRINKING = 0.8
+
+
+class ActiveSet:
+    """The samples that still take part: their β and residual, and their kernel rows.
+
+    Attributes
+    ----------
+    problem : the problem of the active samples
+    index : their numbers in the whole problem
+    beta, residual : float64; residual is p − Kβ over all samples of the whole problem
+    """
+
+    def __init__(self, problem: Problem, beta: np.ndarray, residual: np.ndarray):
+        self.problem = problem
+        self.index = np.arange(problem.n)
+        self.beta, self.residual = beta.copy(), residual.copy()
+        self.diagonal = problem.kernel.diagonal().astype(np.float32)
+        self.cache = RowCache(problem.kernel, problem.cache_bytes)
+        self._clock = 0
+
+    @property
+    def n(self) -> int:
+        return self.problem.n
+
+    def violation_and_intercept(self) -> tuple[float, float]:
+        return violation_and_intercept(
+            self.beta, self.residual, self.problem.lower, self.problem.upper
+        )
+
+    def objective(self) -> float:
+        return -0.5 * float(self.beta @ (self.problem.linear + self.residual))
+
+    def free(self) -> np.ndarray:
+        """The samples strictly between their bounds."""
+        return np.flatnonzero((self.beta > self.problem.lower) & (self.beta < self.problem.upper))
+
+    def select(self, size: int, last: np.ndarray) -> np.ndarray:
+        """The next working set: the worst violators of both sides, and half of the last set.
+
+        Of the last set the free samples stay first, then those that violate most:
+        what was just optimised must not be undone by its neighbours.
+        """
+        if self.n <= size:
+            return np.arange(self.n)
+        can_grow = self.beta < self.problem.upper
+        can_shrink = self.beta > self.problem.lower
+        half = max(1, (size // 2 if len(last) else size) // 2)
+        growing = _largest(np.where(can_grow, self.residual, -np.inf), half)
+        pull = np.where(can_shrink, -self.residual, -np.inf)
+        pull[growing] = -np.inf
+        fresh = np.concatenate([growing, _largest(pull, half)])
+        is_fresh = np.zeros(self.n, bool)
+        is_fresh[fresh] = True
+        stay = last[~is_fresh[last]]
+        if len(stay) > size - len(fresh):
+            is_free = can_grow[stay] & can_shrink[stay]
+            worth = np.where(is_free, np.inf, np.abs(self.residual[stay]))
+            stay = stay[np.argsort(-worth, kind="stable")[: size - len(fresh)]]
+        return np.sort(np.concatenate([stay, fresh]))
+
+    def block(self, index: np.ndarray) -> np.ndarray:
+        """K[index][:, index] in the precision of the rows, which are fetched where missing."""
+        slots = self.fetch(index)
+        out = np.empty((len(index), len(index)), self.cache.rows.dtype)
+
+        def gather(part: slice) -> None:
+            gather_block(self.cache.rows, slots[part], index, out[part])
+
+        run_blocks(gather, split(len(index), max(_GATHER_ROWS, _WORTH_THREADS // len(index))))
+        return out
+
+    def fetch(self, index: np.ndarray) -> np.ndarray:
+        self._clock += 1
+        return self.cache.fetch(index, self._clock)
+
+    def pair_steps(self, working: np.ndarray, tol: float, max_steps: int) -> tuple[int, int]:
+        """Optimise the working set by pair steps: how many were taken, how many samples moved."""
+        K = self.block(working)
+        beta, residual = self.beta[working], self.residual[working]
+        lower, upper = self.problem.lower[working], self.problem.upper[working]
+        grow = np.empty(len(working), np.float32)
+        shrink = np.empty(len(working), np.float32)
+        set_penalties(beta, lower, upper, grow, shrink)
+        itself = np.arange(len(working))
+        _, steps, *_ = smo_steps(
+            K, itself, np.zeros_like(itself), 0, self.diagonal[working], beta, residual,
+            lower, upper, grow, shrink, tol, max_steps, SECOND_ORDER,
+        )  # fmt: skip
+        change = beta - self.beta[working]
+        self.beta[working] = beta
+        if len(working) == self.n:
+            # The steps kept the residual of the working set, and there are no other samples.
+            self.residual = residual
+            return steps, 0
+        return steps, self.update_residual(working, change)
+
+    def update_residual(self, index: np.ndarray, change: np.ndarray) -> int:
+        """Carry a change of β over to the residual of all active samples; how many moved."""
+        moved = np.flatnonzero(change)
+        slots, amounts = self.fetch(index[moved]), change[moved]
+
+        def subtract(part: slice) -> None:
+            subtract_rows(self.residual, self.cache.rows, slots, amounts, part.start, part.stop)
+
+        threads = n_threads() if len(moved) * self.n > _WORTH_THREADS else 1
+        run_blocks(subtract, split(self.n, -(-self.n // threads)))
+        return len(moved)
+
+    def shrink(self) -> bool:
+        """Set samples aside that are safely at their bound; whether any were."""
+        violation, intercept = self.violation_and_intercept()
+        margin = max(_SAFETY * violation, self.problem.tol)
+        at_upper = self.beta >= self.problem.upper
+        at_lower = self.beta <= self.problem.lower
+        settled = (at_upper & (self.residual > intercept + margin)) | (
+            at_lower & (self.residual < intercept - margin)
+        )
+        kept = np.flatnonzero(~settled)
+        if len(kept) < 2 or len(kept) > _WORTH_SHRINKING * self.n:
+            return False
+        self.problem = self.problem.restrict(kept)
+        self.index, self.diagonal = self.index[kept], self.diagonal[kept]
+        self.beta, self.residual = self.beta[kept], self.residual[kept]
+        self.cache.restrict(kept, self.problem.kernel)
+        return True
+
+
+def _largest(values: np.ndarray, count: int) -> np.ndarray:
+    """Indices of the `count` largest finite values."""
+    if count < len(values):
+        chosen = np.argpartition(-values, count)[:count]
+    else:
+        chosen = np.arange(len(values))
+    return chosen[np.isfinite(values[chosen])]

@@ -1,0 +1,59 @@
+"""A low-rank factor of a kernel matrix, by Cholesky with pivoting in blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs, solve_triangular
+
+from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.parallel import blas_threads
+
+_BLOCK = 128
+# Relative size of the diagonal's rest at which the factor counts as exact.
+_EXACT = 1e-13
+# Pivots of one round may be this much smaller than its largest: a smaller one would divide what
+# rounding left of its column, and is better orthogonalised anew.
+_COMPARABLE = 1e-2
+# The factor is given up when its first columns leave more than this part of the trace: the
+# spectrum of such a kernel does not decay.
+_PROBE_RANK = 384
+_PROBE_REST = 0.02
+
+
+def low_rank_factor(kernel: KernelMatrix, max_rank: int) -> np.ndarray | None:
+    """V with K = VVᵀ to rounding, or None where that takes more than `max_rank` columns.
+
+    Each round takes the samples with the largest rest of the diagonal as pivots
+    and orthogonalises their columns against those before, all by matrix products.
+    Time n · rank², memory n · rank.
+    """
+    rest = kernel.diagonal()
+    whole = rest.sum()
+    largest = rest.max()
+    V = np.zeros((kernel.n, 0))
+    while rest.max() > _EXACT * largest:
+        if V.shape[1] > max_rank:
+            return None
+        if V.shape[1] >= _PROBE_RANK and rest.sum() > _PROBE_REST * whole:
+            return None
+        pivots = np.argpartition(-rest, min(_BLOCK, kernel.n - 1))[:_BLOCK]
+        columns = kernel.columns(pivots)
+        with blas_threads(2.0 * V.size * len(pivots)):
+            columns -= V @ V[pivots].T
+        new = _orthogonalised(columns, pivots, max(_EXACT * largest, _COMPARABLE * rest.max()))
+        if new is None:
+            return None
+        V = np.hstack([V, new])
+        rest = np.maximum(rest - np.einsum("ij,ij->i", new, new), 0.0)
+    return V
+
+
+def _orthogonalised(columns: np.ndarray, pivots: np.ndarray, tol: float) -> np.ndarray | None:
+    """Columns of the factor from those of the rest of K; dependent pivots are left out."""
+    (pstrf,) = get_lapack_funcs(("pstrf",), (columns,))
+    factor, order, rank, _ = pstrf(np.asfortranarray(columns[pivots]), lower=1, tol=tol)
+    if rank == 0:
+        return None
+    chosen = order[:rank] - 1
+    triangle = np.tril(factor[:rank, :rank])
+    return solve_triangular(triangle, columns[:, chosen].T, lower=True, check_finite=False).T

@@ -1,0 +1,187 @@
+"""The block method: large working sets, kernel rows by matrix products.
+
+Each round optimises the samples that violate most, a thousand or so, by pair
+steps on their block of the kernel matrix, and carries the change over to all the
+others in one pass. Where pair steps crawl, second-order steps take over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+
+from maxmargin.monitor import Monitor
+from maxmargin.optimality import Certificate, certify
+from maxmargin.problem import Problem
+from maxmargin.solution import Solution, Status
+from maxmargin.solvers._active_set import ActiveSet
+from maxmargin.solvers._polish import polish
+from maxmargin.solvers._second_order import SecondOrder
+from maxmargin.solvers.base import Solver
+
+# The working set is optimised to this part of the present violation, and at most so many steps.
+_INNER_TOL = 0.1
+_STEPS_PER_ROUND = 50_000
+# Rounds between two attempts to set samples aside.
+_SHRINK_INTERVAL = 10
+# A certificate that is not better than this times the last one will not be so again.
+_PROGRESS = 0.9
+_REFINEMENTS = 8
+# Up to this many samples the solution is refined to the exact one, which is cheap there.
+_REFINED_SAMPLES = 256
+_EXACT = 1e-8
+
+
+class Decomposition(Solver):
+    """Working sets of many samples, with Newton and interior-point steps where they pay.
+
+    Parameters
+    ----------
+    working_set : int
+        Samples that are optimised together. Problems up to this size are one block.
+    shrinking : bool
+        Whether to set samples aside that seem to stay at a bound.
+    """
+
+    name = "decomposition"
+
+    def __init__(self, working_set: int = 1024, shrinking: bool = True):
+        if working_set < 2:
+            raise ValueError(f"working_set must be at least 2, got {working_set}.")
+        self.working_set = working_set
+        self.shrinking = shrinking
+
+    def solve(self, problem: Problem, monitor: Monitor) -> Solution:
+        run = _Run(problem, monitor, self.working_set, self.shrinking)
+        status = run.until_certified()
+        certificate = run.certificate
+        return Solution(
+            certificate.beta, certificate.intercept, status, run.n_iter,
+            solver=self.name, reason="asked for", certificate=certificate, details=run.details(),
+        )  # fmt: skip
+
+
+class _Run:
+    """One solve: rounds on the active samples, then the certificate of all of them."""
+
+    certificate: Certificate
+
+    def __init__(self, problem: Problem, monitor: Monitor, size: int, shrinking: bool):
+        self.problem, self.monitor = problem, monitor
+        self.size, self.shrinking = size, shrinking
+        self.n_iter = self.rounds = 0
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.second_order = SecondOrder(lambda: monitor.should_stop(self.n_iter))
+
+    def details(self) -> dict:
+        """Where the time went, and what second-order steps were taken."""
+        parts = {f"seconds_{name}": round(value, 6) for name, value in self.seconds.items()}
+        return {"rounds": self.rounds, "second_order": self.second_order.taken, **parts}
+
+    def until_certified(self) -> Status:
+        """Optimise until the float64 gradient of all samples agrees that it is the optimum.
+
+        The running residual drifts, the more so with float32 rows. It is replaced by
+        the certificate's, and the rounds go on: what is left is small, and converges
+        like iterative refinement. If it does not, float64 rows are the last resort.
+        """
+        beta = self.problem.initial_beta()
+        residual = certify(self.problem, beta).residual if beta.any() else self.problem.linear
+        best = np.inf
+        while True:
+            beta, stop = self._optimise(self.problem, beta, residual)
+            self._certify(beta, improve=stop is None)
+            residual, violation = self.certificate.residual, self.certificate.kkt_violation
+            if violation <= self.problem.tol:
+                self._refine()
+                return Status.CONVERGED
+            if stop is not None:
+                return stop
+            if violation > _PROGRESS * best or not self._precise_enough(beta):
+                if not self._double_precision():
+                    return Status.STALLED
+                best = np.inf
+            best = min(best, violation)
+
+    def _precise_enough(self, beta: np.ndarray) -> bool:
+        """Whether rounding of the kernel rows leaves the residual exact to a part of tol."""
+        rounding = np.finfo(self.problem.kernel.dtype).eps / 4
+        return bool(rounding * np.linalg.norm(beta) <= 0.3 * self.problem.tol)
+
+    def _double_precision(self) -> bool:
+        """Change to float64 rows; False where the rows have them already."""
+        kernel = self.problem.kernel.restrict_in_double(np.arange(self.problem.n))
+        changed = kernel.dtype != self.problem.kernel.dtype
+        self.problem = replace(self.problem, kernel=kernel)
+        return changed
+
+    def _certify(self, beta: np.ndarray, improve: bool) -> None:
+        start = time.perf_counter()
+        self.certificate = certify(self.problem, beta)
+        if improve and self.certificate.kkt_violation > self.problem.tol:
+            self.certificate = polish(self.problem, self.certificate)
+        self.seconds["certificate"] += time.perf_counter() - start
+
+    def _refine(self) -> None:
+        """Small problems go on to the exact optimum: a linear system, then rounds, in turn."""
+        if self.problem.n > _REFINED_SAMPLES:
+            return
+        for _ in range(_REFINEMENTS):
+            best = self.certificate = polish(self.problem, self.certificate)
+            violation = best.kkt_violation
+            if violation <= _EXACT * self.problem.tol:
+                return
+            closer = replace(self.problem, tol=0.01 * violation)
+            beta, _ = self._optimise(closer, best.beta, best.residual, max_rounds=1)
+            self.certificate = certify(self.problem, beta)
+            if self.certificate.kkt_violation >= violation:
+                self.certificate = best
+                return
+
+    def _optimise(
+        self, problem: Problem, beta: np.ndarray, residual: np.ndarray, max_rounds: float = np.inf
+    ) -> tuple[np.ndarray, Status | None]:
+        """Rounds until the active samples are optimal; β of all, and the reason to stop early."""
+        beta = beta.copy()
+        active = ActiveSet(problem, beta, residual)
+        violation, intercept = active.violation_and_intercept()
+        nothing = np.empty(0, np.int64)
+        working, stop, rounds = nothing, None, 0
+        while violation > problem.tol and stop is None and rounds < max_rounds:
+            working = self._round(active, working, violation)
+            violation, intercept = active.violation_and_intercept()
+            beta[active.index] = active.beta
+            rounds += 1
+            if problem.kernel.dtype == np.float32 and not self._precise_enough(beta):
+                break
+            if violation > problem.tol and self.second_order.step(active):
+                violation, intercept = active.violation_and_intercept()
+                beta[active.index] = active.beta
+                working = nothing
+            if self.shrinking and rounds % _SHRINK_INTERVAL == 0 and active.shrink():
+                working = nothing
+            stop = self.monitor.update(self.n_iter, violation, active.objective(), beta, intercept)
+        return beta, stop
+
+    def _round(self, active: ActiveSet, last: np.ndarray, violation: float) -> np.ndarray:
+        """One working set: select, fetch, optimise, update."""
+        start = time.perf_counter()
+        working = active.select(min(self.size, active.cache.n_slots), last)
+        selected = time.perf_counter()
+        active.fetch(working)
+        fetched = time.perf_counter()
+        tol = 0.9 * active.problem.tol
+        if len(working) < active.n:
+            tol = max(tol, _INNER_TOL * violation)
+        limit = min(_STEPS_PER_ROUND, self.monitor.iterations_left(self.n_iter))
+        steps, moved = active.pair_steps(working, tol, limit)
+        self.seconds["selection"] += selected - start
+        self.seconds["kernel"] += fetched - selected
+        self.seconds["inner"] += time.perf_counter() - fetched
+        self.n_iter += steps
+        self.rounds += 1
+        self.second_order.count_round(active, len(working), steps, moved)
+        return working

@@ -1,0 +1,186 @@
+"""The benchmark against the peers: its judge is right, and it runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.svm import SVC
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import _peers_cases as cases
+import _peers_contestants as contestants
+import _peers_judge as judging
+import _peers_output as output
+import data
+import peers
+
+
+def naive_violation(X, y, alpha, C, kernel, gamma):
+    """The maximal violating pair by its definition, one kernel value at a time."""
+    n = len(y)
+
+    def k(a, b):
+        return a @ b if kernel == "linear" else np.exp(-gamma * np.sum((a - b) ** 2))
+
+    ups, lows = [], []
+    for i in range(n):
+        gradient = sum(y[i] * y[j] * k(X[i], X[j]) * alpha[j] for j in range(n)) - 1
+        if (alpha[i] < C and y[i] > 0) or (alpha[i] > 0 and y[i] < 0):
+            ups.append(-y[i] * gradient)
+        if (alpha[i] < C and y[i] < 0) or (alpha[i] > 0 and y[i] > 0):
+            lows.append(-y[i] * gradient)
+    return max(ups) - min(lows)
+
+
+@pytest.fixture
+def problem():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(43, 3)) + 100.0
+    y = np.where(random.random(43) < 0.5, -1.0, 1.0)
+    alpha = random.choice([0.0, 0.3, 1.1, 2.0], size=43)
+    return X, y, alpha
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
+def test_judge_equals_the_definition(problem, kernel, container, monkeypatch):
+    monkeypatch.setattr(judging, "_ROWS", 8)
+    monkeypatch.setattr(judging, "_COLUMNS", 5)
+    X, y, alpha = problem
+    support = np.flatnonzero(alpha)
+    verdict = judging.judge(
+        container(X), y, support, (y * alpha)[support], C=2.0, kernel=kernel, gamma=0.4
+    )
+    expected = naive_violation(X, y, alpha, 2.0, kernel, 0.4)
+    assert verdict.kkt_violation == pytest.approx(expected, rel=1e-9)
+    assert verdict.infeasibility == pytest.approx(abs(y @ alpha) / 2.0)
+    assert verdict.n_support == len(support)
+    assert verdict.n_free == np.sum((alpha > 0) & (alpha < 2.0))
+
+
+def test_judge_tells_an_optimum_from_its_neighbourhood():
+    X, y = data.two_gaussians(200)
+    parameters = {"C": 10.0, "kernel": "rbf", "gamma": 0.5}
+    model = SVC(**parameters, tol=1e-5).fit(X, y)
+    beta = model.dual_coef_.ravel()
+    verdict = judging.judge(X, y, model.support_, beta, **parameters)
+    assert verdict.kkt_violation < 2e-5
+    # The objective ½βᵀKβ − yᵀβ, by way of the model's own decision function.
+    decision = model.decision_function(X[model.support_]) - model.intercept_
+    objective = 0.5 * beta @ decision - y[model.support_] @ beta
+    assert verdict.objective == pytest.approx(objective)
+    assert judging.judge(X, y, model.support_, 0.9 * beta, **parameters).kkt_violation > 0.05
+    outside = judging.judge(X, y, model.support_, 1.1 * beta, **parameters)
+    assert outside.infeasibility == pytest.approx(0.1)
+
+
+def test_floor_is_a_time_and_has_no_meaning_for_thousands_of_features():
+    X, _ = data.two_gaussians(3000)
+    assert judging.floor(X, 600, kernel="rbf", gamma=0.5) > 0
+    wide = sp.csr_matrix((10, 5000))
+    assert judging.floor(wide, 5, kernel="rbf", gamma=0.5) is None
+
+
+def test_libsvm_coefficients_have_our_signs():
+    pytest.importorskip("libsvm")
+    X, y = data.two_gaussians(200)
+    trainer = contestants._trainer("libsvm")
+    for signs in (y, -y):  # LIBSVM's positive class is the one it meets first
+        task = contestants.Task(Path(), 1.0, "rbf", 0.5, 1e-3)
+        model = trainer.train(trainer.prepare(X, signs, task, C=1.0))
+        _, support, coefficients = trainer.answer(model)
+        verdict = judging.judge(X, signs, support, coefficients, C=1.0, kernel="rbf", gamma=0.5)
+        assert verdict.kkt_violation < 2e-3
+        assert verdict.infeasibility < 1e-9
+
+
+def entry(name, seconds, violation=1e-4, **others):
+    verdict = None if seconds is None else judging.Verdict(violation, 0.0, -1.0, 10, 2)
+    return output.Entry(name, "finished", seconds, verdict=verdict, **others)
+
+
+def result_of(*entries, **case):
+    case = cases.Case(**{"name": "made-up", "source": "gaussians", "C": 1.0} | case)
+    return output.Result(case, n=100, n_features=2, limit=60.0, floor=0.5, entries=list(entries))
+
+
+def test_ratio_is_to_the_best_peer():
+    ours = entry("maxmargin", 2.0)
+    careless, honest = entry("intelex", 4.0, violation=0.5), entry("libsvm", 10.0)
+    killed = entry("scikit-learn", None, exceeded=True)
+    result = result_of(ours, careless, honest, killed)
+    assert output.ratio(result, ours, reached=False) == output.Ratio(2.0, "intelex")
+    assert output.ratio(result, ours, reached=True) == output.Ratio(5.0, "libsvm")
+    only_killed = result_of(ours, careless, killed)
+    assert str(output.ratio(only_killed, ours, reached=True)) == "> 30"
+    assert output.ratio(result_of(ours), ours, reached=False) is None
+    table = output.case_table(result)
+    assert "> 60" in table and "NO" in table
+    assert output.summary_table([result]).splitlines()[-1].split(" | ")[3].strip() == "intelex"
+
+
+def test_exponents_and_plot(tmp_path):
+    results = [
+        result_of(
+            entry("maxmargin", 3e-6 * n**1.5),
+            entry("libsvm", 1e-6 * n**2) if n < 4000 else entry("libsvm", None, exceeded=True),
+            series="n", at=n,
+        )
+        for n in (1000, 2000, 4000)
+    ]  # fmt: skip
+    powers = output.exponents(results, "n")
+    assert powers["maxmargin"] == pytest.approx(1.5)
+    assert powers["libsvm"] is None
+    assert output.plot(tmp_path / "n.png", results, "n")
+    assert (tmp_path / "n.png").stat().st_size > 1000
+    assert not output.plot(tmp_path / "C.png", results, "C")
+
+
+def test_cases_of_a_series_come_in_ascending_order():
+    names = [case.name for case in cases.select(None, scaling=True)]
+    assert names.index("covtype-5k") < names.index("covtype-20k") < names.index("covtype-80k")
+    costs = [case.C for case in cases.select(["gaussians-*"])]
+    assert costs == sorted(costs) and costs[0] == 1 and costs[-1] == 1e6
+    with pytest.raises(ValueError, match="no case is called 'moon'"):
+        cases.select(["moon"])
+
+
+def test_a_fit_is_killed_at_the_limit_and_not_tried_on_what_is_harder():
+    case = cases.select(["gaussians-C100"])[0]
+    samples = cases.read(case, None)
+    result = peers.measure(
+        case,
+        samples,
+        ["scikit-learn", "libsvm"],
+        repeat=2,
+        limit=0.0,
+        hopeless={"libsvm": "easier"},
+    )
+    assert [entry.exceeded for entry in result.entries] == [True, True]
+    assert [entry.seconds for entry in result.entries] == [None, None]
+    assert "easier" in result.entries[1].status
+
+
+def test_whole_run_on_generated_data(tmp_path, capsys):
+    peers.main(
+        ["--cases", "small-100,a9a", "--peers", "scikit-learn", "--solvers", "auto,smo",
+         "--repeat", "1", "--out", str(tmp_path)]
+    )  # fmt: skip
+    printed = capsys.readouterr().out
+    assert "skipped a9a: needs --data" in printed
+    content = json.loads((tmp_path / "peers.json").read_text(encoding="utf-8"))
+    (case,) = content["cases"]
+    entries = {entry["contestant"]: entry for entry in case["entries"]}
+    assert list(entries) == ["maxmargin", "maxmargin:smo", "scikit-learn"]
+    for name, entry in entries.items():
+        assert entry["reached"] and entry["seconds"] > 0, entry["status"]
+        assert f"| {name} " in printed
+    ours, peer = entries["maxmargin"], entries["scikit-learn"]
+    assert ours["ratio"]["value"] == pytest.approx(peer["seconds"] / ours["seconds"])
+    assert ours["verdict"]["objective"] == pytest.approx(peer["verdict"]["objective"], rel=1e-3)

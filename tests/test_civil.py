@@ -1,0 +1,309 @@
+"""Long fits are civil: callbacks, progress, limits, Ctrl-C."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.callback import ProgressBar, ScoringMonitor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from maxmargin import SVC
+from maxmargin.monitor import Monitor
+from maxmargin.solution import Status
+from maxmargin.solvers import SMO, Solver
+
+HERE = Path(__file__).parent
+# SMO on random labels with this C takes minutes, so that every limit comes first.
+ENDLESS = {"C": 1e6, "gamma": 1.0, "tol": 1e-6, "solver": "smo"}
+
+
+class Watcher:
+    """A callback that keeps what it is told, and asks to stop after `patience` steps."""
+
+    def __init__(self, patience=None, error=None):
+        self.patience, self.error = patience, error
+        self.tasks, self.steps, self.open, self.torn_down = [], [], 0, 0
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        self.open += 1
+
+    def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
+        self.open -= 1
+        self.tasks.append(context.task_name)
+        if context.task_name != "iterations":
+            return False
+        if self.error is not None:
+            raise self.error
+        self.steps.append(fitted_estimator.score(X, y))
+        return self.patience is not None and len(self.steps) >= self.patience
+
+    def teardown(self, estimator, context):
+        self.torn_down += 1
+
+
+# Callbacks.
+
+
+def test_progress_bar(three, capsys):
+    X, y = three
+    SVC().set_callbacks(ProgressBar()).fit(X, y)
+    shown = capsys.readouterr().out
+    assert "SVC - fit" in shown and "100%" in shown and "binary problem #2" in shown
+
+
+def test_scoring_monitor_logs_scores_during_and_after(hard):
+    X, y = hard
+    monitor = ScoringMonitor(scoring="accuracy")
+    model = SVC(**ENDLESS, max_iter=3000).set_callbacks(monitor)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    log = monitor.get_logs().data
+    by_task = {row["task_name"]: row["accuracy"] for row in log}
+    assert by_task["fit"] == model.score(X, y)
+    assert 0 <= by_task["iterations"] <= 1
+
+
+def test_scoring_monitor_of_a_short_fit(binary):
+    X, y = binary
+    monitor = ScoringMonitor(scoring="accuracy")
+    model = SVC().set_callbacks(monitor)
+    weights = np.linspace(0.1, 1, len(y))
+    model.fit(X, y, weights)
+    assert monitor.get_logs().data[-1]["accuracy"] == model.score(X, y, weights)
+
+
+def test_callbacks_see_one_task_a_problem_and_every_begin_has_its_end(three):
+    X, y = three
+    watcher = Watcher()
+    SVC().set_callbacks(watcher).fit(X, y)
+    assert watcher.tasks.count("binary problem") == 3 and watcher.tasks[-1] == "fit"
+    assert watcher.open == 0 and watcher.torn_down == 1
+
+
+def test_a_callback_may_ask_to_stop(hard):
+    X, y = hard
+    watcher = Watcher(patience=2)
+    model = SVC(**ENDLESS).set_callbacks(watcher)
+    with pytest.warns(ConvergenceWarning, match="interrupted before it reached tol"):
+        model.fit(X, y)
+    assert len(watcher.steps) == 2
+    assert model.fit_report_.status == "interrupted"
+    assert model.predict(X).shape == y.shape
+
+
+def test_an_error_in_a_callback_comes_out_and_changes_nothing(hard):
+    X, y = hard
+    model = SVC(**ENDLESS).set_callbacks(Watcher(error=ZeroDivisionError()))
+    with pytest.raises(ZeroDivisionError):
+        model.fit(X, y)
+    assert not hasattr(model, "support_") and not hasattr(model, "n_features_in_")
+
+
+def test_progress_bar_reaches_through_meta_estimators(binary, capsys):
+    X, y = binary
+    search = GridSearchCV(make_pipeline(StandardScaler(), SVC()), {"svc__C": [1, 10]}, cv=2)
+    search.set_callbacks(ProgressBar(max_propagation_depth=None)).fit(X, y)
+    assert "SVC" in capsys.readouterr().out
+
+
+def test_verbose_prints_lines_and_silence_is_silent(hard, capsys):
+    X, y = hard
+    for verbose in (0, 1):
+        with pytest.warns(ConvergenceWarning):
+            SVC(**ENDLESS, max_iter=2000, verbose=verbose).fit(X, y)
+        shown = capsys.readouterr()
+        assert shown.err == ""
+        assert ("[maxmargin]" in shown.out) == bool(verbose)
+    assert "iterations" in shown.out and "violation" in shown.out
+
+
+# Limits.
+
+
+def test_time_limit(hard):
+    X, y = hard
+    with pytest.warns(ConvergenceWarning, match="stopped at time_limit=0.3 s"):
+        model = SVC(**ENDLESS, time_limit=0.3).fit(X, y)
+    report = model.fit_report_
+    assert report.status == "time_limit" and report.seconds >= 0.3
+    assert report.kkt_violation > 1e-6  # the truth, not what was hoped for
+    assert model.fit_status_ == 1
+    assert model.predict(X).shape == y.shape
+
+
+def test_time_limit_is_for_the_fit_as_a_whole(hard):
+    X, y = hard
+    labels = np.arange(len(y)) % 3
+    with pytest.warns(ConvergenceWarning):
+        model = SVC(**ENDLESS, time_limit=0.2).fit(X, labels)
+    assert [line.status for line in model.fit_report_] == ["time_limit"] * 3
+    assert model.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize("max_iter", [0, 1, 37, 1500])
+def test_max_iter_is_exact(hard, max_iter):
+    X, y = hard
+    with pytest.warns(ConvergenceWarning, match=rf"max_iter={max_iter}\)"):
+        model = SVC(**ENDLESS, max_iter=max_iter).fit(X, y)
+    assert_array_equal(model.n_iter_, [max_iter])
+    assert model.fit_report_.status == "max_iter"
+    assert np.isfinite(model.decision_function(X)).all()
+    assert len(model.support_) <= 2 * max_iter
+
+
+def test_history_of_a_long_fit(hard):
+    X, y = hard
+    with pytest.warns(ConvergenceWarning):
+        report = SVC(**ENDLESS, time_limit=0.5).fit(X, y).fit_report_
+    lines = report.history
+    assert len(lines) >= 3
+    assert (np.diff([line.n_iter for line in lines]) >= 0).all()
+    objectives = [line.objective for line in lines]
+    assert (np.diff(objectives) <= 1e-6 * abs(objectives[-1])).all()  # SMO never goes up
+
+
+def test_monitor_gives_the_most_urgent_reason():
+    monitor = Monitor(max_iter=5)
+    assert monitor.should_stop(4) is None and monitor.iterations_left(4) == 1
+    assert monitor.should_stop(5) is Status.MAX_ITER and monitor.iterations_left(9) == 0
+    assert Monitor(deadline=0.0).should_stop(0) is Status.TIME_LIMIT
+    asked = Monitor(on_progress=lambda line, beta, intercept: True)
+    assert asked.update(1, 0.5, -1.0, np.array([0.0, 2.0]), 0.0) is Status.INTERRUPTED
+    assert asked.history[0].n_support == 1
+
+
+@pytest.mark.parametrize("status", Status)
+def test_every_status_has_a_sentence(status):
+    message = status.message(max_iter=7, time_limit=2.0, tol=1e-3)
+    assert message.endswith(".") and "\n" not in message
+
+
+# Ctrl-C, in a process of its own so that the signal is a real one.
+
+PREAMBLE = """
+import json, os, signal, threading, time, warnings
+import numpy as np
+from maxmargin import SVC
+from maxmargin.solvers import Solver
+signal.signal(signal.SIGINT, signal.default_int_handler)
+warnings.simplefilter("always")
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(3000, 2)), rng.integers(0, 2, 3000)
+"""
+
+ONE = """
+from test_civil import ENDLESS, Watcher
+
+class Tell(Watcher):
+    def on_fit_task_end(self, estimator, context):
+        started.set()
+
+def press():
+    started.wait()
+    time.sleep(0.05)
+    pressed.append(time.process_time())
+    os.kill(os.getpid(), signal.SIGINT)
+
+started, pressed = threading.Event(), []
+SVC(solver="smo").fit(X[:50], y[:50])
+thread = threading.Thread(target=press, daemon=True)
+thread.start()
+model = SVC(**ENDLESS, n_jobs=1).set_callbacks(Tell())
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    model.fit(X, labels)
+seconds = time.process_time() - pressed[0]
+print(json.dumps({
+    "seconds": seconds,
+    "statuses": [line.status for line in model.fit_report_],
+    "warnings": [str(warning.message) for warning in caught],
+    "usable": bool(np.isfinite(model.decision_function(X)).all() and np.isin(
+        model.predict(X), labels).all() and len(model.support_) > 0),
+    "handler back": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
+}))
+"""
+
+TWO = """
+class Deaf(Solver):
+    name = "deaf"
+    def solve(self, problem, monitor):
+        os.kill(os.getpid(), signal.SIGINT)
+        while not monitor.interrupt.requested:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+        while True:
+            time.sleep(0.01)
+
+model = SVC(solver=Deaf())
+try:
+    model.fit(X, y)
+    ended = "returned"
+except KeyboardInterrupt:
+    ended = "KeyboardInterrupt"
+print(json.dumps({
+    "ended": ended,
+    "fitted": hasattr(model, "support_"),
+    "handler back": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
+}))
+"""
+
+
+def in_a_process(code):
+    run = subprocess.run(
+        [sys.executable, "-c", PREAMBLE + code], cwd=HERE, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(("labels", "n_problems"), [("y", 1), ("np.arange(3000) % 3", 3)])
+def test_control_c_stops_and_leaves_a_usable_model(labels, n_problems):
+    answer = in_a_process(f"labels = {labels}\n" + ONE)
+    assert answer["statuses"] == ["interrupted"] * n_problems
+    # Processor time, so that other processes on the machine do not count.
+    assert answer["seconds"] < 1.0
+    assert any("was interrupted before it reached tol" in text for text in answer["warnings"])
+    assert answer["usable"] and answer["handler back"]
+
+
+def test_second_control_c_breaks_off_at_once():
+    answer = in_a_process(TWO)
+    assert answer == {"ended": "KeyboardInterrupt", "fitted": False, "handler back": True}
+
+
+def test_somebody_elses_handler_of_control_c_is_left_alone(binary):
+    X, y = binary
+    heard = []
+
+    class Press(Solver):
+        name = "press"
+
+        def solve(self, problem, monitor):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+            assert not monitor.interrupt.requested
+            return SMO().solve(problem, monitor)
+
+    def mine(number, frame):
+        heard.append(number)
+
+    before = signal.signal(signal.SIGINT, mine)
+    try:
+        model = SVC(solver=Press()).fit(X, y)
+        assert signal.getsignal(signal.SIGINT) is mine
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == [signal.SIGINT] and model.fit_report_.status == "converged"

@@ -1,0 +1,381 @@
+"""ClusterSVM: its parts against their definitions, its answers against the exact ones."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.cluster import DBSCAN, KMeans
+from sklearn.datasets import load_digits, make_blobs
+
+import oracle
+from maxmargin import SVC
+from maxmargin.formulations import c_svc
+from maxmargin.kernels.averaged import AveragedKernelMatrix, averaged_kernel
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.matrix import FeatureKernelMatrix, PrecomputedKernelMatrix
+from maxmargin.monitor import Monitor
+from maxmargin.problem import Problem
+from maxmargin.solvers import SMO, ClusterSVM
+from maxmargin.solvers import _partition as partition_module
+from maxmargin.solvers._partition import pseudo_centre, sample_features
+from maxmargin.solvers._pddp import pddp, principal_projection
+from maxmargin.solvers.cluster import best_intercept
+
+
+def exact(**options):
+    return ClusterSVM(base="smo", passes=None, **options)
+
+
+@pytest.fixture(scope="module")
+def overlapping():
+    """Three classes that overlap: most support vectors are at the bound."""
+    return make_blobs(240, centers=[(0, 1.7), (-1, 0), (1, 0)], random_state=0)
+
+
+def optimal(model, X, y, costs=None, **kernel):
+    """The oracle's KKT violation of a binary model."""
+    alpha, labels = oracle.alphas(model, len(y)), oracle.signs(model, y)
+    costs = np.full(len(y), model.C) if costs is None else costs
+    assert (alpha <= costs * (1 + 1e-12)).all()
+    K = oracle.kernel_values(X, X, **kernel)
+    return oracle.kkt_violation(K, labels, alpha, costs) <= model.tol * (1 + 1e-6) + 1e-9
+
+
+# Principal direction divisive partitioning.
+
+
+def test_pddp_splits_the_cluster_of_largest_scatter_at_its_mean():
+    X = np.array([[0.0], [1.0], [10.0], [14.0], [11.0]])
+    assert_array_equal(pddp(X, 1), [0, 0, 0, 0, 0])
+    two = pddp(X, 2)
+    assert two[0] == two[1] and two[2] == two[3] == two[4] != two[0]
+    three = pddp(X, 3)
+    assert three[2] == three[4] != three[3] and three[0] == three[1]
+
+
+@pytest.mark.parametrize("shape", [(400, 3), (30, 400), (500, 300)])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_principal_projection_is_that_of_a_full_svd(shape, container):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=shape) + 3.0
+    X[:, 0] += 12 * rng.choice([-1.0, 1.0], shape[0])
+    left, _, _ = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+    found = principal_projection(container(X))
+    cosine = abs(found @ left[:, 0]) / np.linalg.norm(found)
+    assert cosine > 0.99
+    assert_array_equal((found > 0) == (found[0] > 0), (left[:, 0] > 0) == (left[0, 0] > 0))
+
+
+def test_pddp_never_spreads_out_sparse_rows(monkeypatch):
+    X = sp.random_array((600, 3000), density=0.01, rng=np.random.default_rng(1), format="csr")
+    largest = []
+    original = sp.csr_array.toarray
+
+    def watched(self, *args, **kwargs):
+        largest.append(self.shape[0] * self.shape[1])
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(sp.csr_array, "toarray", watched)
+    labels = pddp(X, 24)
+    assert len(np.unique(labels)) == 24
+    assert max(largest) <= 256**2  # Gram matrices of small clusters, and single rows
+
+
+def test_pddp_of_copies_and_of_more_clusters_than_rows():
+    copies = np.full((7, 3), 0.1)
+    assert_array_equal(pddp(copies, 4), np.zeros(7))
+    mixed = np.repeat([[0.0, 1.0], [2.0, 5.0]], [3, 4], axis=0)
+    assert len(np.unique(pddp(mixed, 5))) == 2
+    assert len(np.unique(pddp(np.arange(5.0)[:, np.newaxis], 9))) == 5
+    assert_array_equal(pddp(np.ones((1, 2)), 3), [0])
+
+
+def test_pddp_stops_when_asked():
+    answers = iter([None, None, "stop"])
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    assert len(np.unique(pddp(X, 20, lambda: next(answers)))) == 3
+
+
+def test_pseudo_centre_is_the_row_nearest_to_the_mean():
+    X = np.random.default_rng(3).normal(size=(40, 5))
+    nearest = np.argmin(np.linalg.norm(X - X.mean(axis=0), axis=1))
+    assert pseudo_centre(X) == pseudo_centre(sp.csr_array(X)) == nearest
+    assert pseudo_centre(np.array([[0], [100], [120]], np.int8)) == 1
+
+
+def test_landmarks_keep_the_distances_of_the_kernel():
+    X = np.random.default_rng(0).normal(size=(80, 3))
+    K = oracle.kernel_values(X, X, gamma=0.3)
+    Z = sample_features(PrecomputedKernelMatrix(K))
+    assert_allclose(Z @ Z.T, K, atol=1e-6)
+    assert sample_features(PrecomputedKernelMatrix(-K)).shape[0] == 80
+
+
+# The averaged kernel matrix (equation 2.8).
+
+
+@pytest.fixture(params=["whole", "on demand"])
+def averaged(request):
+    """Groups {4, 1}, {0}, {2, 3, 5} of seven samples with uneven weights, and the mean map."""
+    X = np.random.default_rng(2).normal(size=(7, 3))
+    kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.4), np.float32)
+    members, starts = np.array([4, 1, 0, 2, 3, 5]), np.array([0, 2, 3])
+    weights = np.array([0.25, 0.75, 1.0, 0.2, 0.5, 0.3])
+    W = np.zeros((3, 7))
+    W[[0, 0, 1, 2, 2, 2], members] = weights
+    K = W @ oracle.kernel_values(X, X, gamma=0.4) @ W.T
+    n_bytes = 10**6 if request.param == "whole" else 0
+    matrix = averaged_kernel(kernel, members, starts, weights, n_bytes)
+    assert isinstance(matrix, AveragedKernelMatrix) == (n_bytes == 0)
+    return matrix, K
+
+
+def test_averaged_matrix_is_the_mean_of_rows_and_columns(averaged):
+    matrix, K = averaged
+    rows = np.full((4, 3), np.nan)
+    matrix.rows(np.array([2, 0]), rows, np.array([3, 1]))
+    assert_allclose(rows[[3, 1]], K[[2, 0]], atol=1e-12)
+    assert_allclose(matrix.diagonal(), np.diag(K), atol=1e-12)
+    assert_allclose(matrix.block(np.array([2, 1])), K[np.ix_([2, 1], [2, 1])], atol=1e-12)
+    coefficients = np.array([0.5, -2.0])
+    assert_allclose(matrix.product(np.array([0, 2]), coefficients), K[:, [0, 2]] @ coefficients)
+    part = matrix.restrict(np.array([2, 0]))
+    assert_allclose(
+        part.product(np.arange(2), coefficients), K[np.ix_([2, 0], [2, 0])] @ coefficients
+    )
+    assert matrix.evaluations > 0
+
+
+# The exact optimum with passes=None.
+
+
+@pytest.mark.parametrize("boundary_clusters", [False, True])
+@pytest.mark.parametrize("clusters", ["sqrt", 1, 10**6])
+@pytest.mark.parametrize("C", [0.05, 5.0, 1e4])
+def test_exact_optimum(overlapping, boundary_clusters, clusters, C):
+    X, y = overlapping[0], (overlapping[1] == 1).astype(int)
+    solver = exact(clusters=clusters, boundary_clusters=boundary_clusters)
+    model = SVC(C=C, kernel="linear", solver=solver, random_state=0).fit(X, y)
+    report = model.fit_report_
+    assert optimal(model, X, y, kernel="linear")
+    assert report.exact and report.status == "converged" and report.kkt_violation <= 1e-3
+    assert report[0].details["optimal"]
+    n_train = report[0].details["n_train"]
+    assert (np.diff(n_train) > 0).all() and n_train[-1] <= len(y)
+
+
+@pytest.mark.parametrize("boundary_clusters", [False, True])
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "precomputed", "callable"])
+def test_every_kind_of_data(overlapping, boundary_clusters, multi_class, kind):
+    X, y = overlapping
+    options = {"C": 3.0, "multi_class": multi_class, "tol": 1e-5, "random_state": 0}
+    plain = SVC(gamma=0.5, solver="smo", **options).fit(X, y)
+
+    def function(A, B):
+        return np.exp(-0.5 * ((A[:, np.newaxis] - B[np.newaxis]) ** 2).sum(axis=2))
+
+    kernels = {"precomputed": "precomputed", "callable": function}
+    data = {"sparse": sp.csr_array(X), "precomputed": function(X, X)}.get(kind, X)
+    solver = exact(boundary_clusters=boundary_clusters)
+    kernel = kernels.get(kind, "rbf")
+    memory = 8 * len(y) * 100 / 2**20  # too little for the whole matrix
+    size = memory if kind == "callable" else "auto"
+    model = SVC(gamma=0.5, kernel=kernel, solver=solver, cache_size=size, **options).fit(data, y)
+    assert_allclose(model.decision_function(data), plain.decision_function(X), atol=1e-3)
+    assert model.fit_report_.exact
+
+
+@pytest.mark.parametrize("boundary_clusters", [False, True])
+def test_weights(overlapping, boundary_clusters):
+    X, y = overlapping[0], (overlapping[1] == 0).astype(int)
+    weights = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
+    solver = exact(boundary_clusters=boundary_clusters)
+    options = {"C": 0.3, "gamma": 0.5, "solver": solver, "random_state": 0}
+    model = SVC(class_weight={0: 2.0}, **options).fit(X, y, sample_weight=weights)
+    costs = 0.3 * weights * np.where(y == 0, 2.0, 1.0)
+    kept = weights > 0
+    assert optimal(model, X, y, costs=costs, gamma=0.5)
+    repeated = SVC(class_weight={0: 2.0}, **options)
+    repeated.fit(
+        np.repeat(X[kept], weights[kept].astype(int), axis=0), np.repeat(y, weights.astype(int))
+    )
+    assert_allclose(model.decision_function(X), repeated.decision_function(X), atol=2e-3)
+
+
+def test_boundary_clusters_make_problems_smaller_than_the_number_of_support_vectors():
+    X, y = make_blobs(900, centers=[(0, 0), (1, 1)], random_state=0)
+    options = {"C": 100.0, "kernel": "linear", "random_state": 0}
+    without = SVC(solver=exact(), **options).fit(X, y).fit_report_[0]
+    model = SVC(solver=exact(boundary_clusters=True), **options).fit(X, y)
+    assert optimal(model, X, y, kernel="linear")
+    report = model.fit_report_[0]
+    assert max(report.details["n_train"]) < 0.8 * report.n_support
+    assert max(without.details["n_train"]) >= without.n_support
+
+
+@pytest.mark.parametrize("clustering", ["kmeans", KMeans(n_init=1), DBSCAN(eps=0.3)])
+def test_other_clusterings(overlapping, clustering):
+    X, y = overlapping[0], (overlapping[1] == 1).astype(int)
+    model = SVC(gamma=0.5, solver=exact(clustering=clustering), random_state=0).fit(X, y)
+    assert optimal(model, X, y, gamma=0.5)
+    if isinstance(clustering, KMeans):
+        assert model.fit_report_[0].details["clusters"] == 9 + 13
+
+
+# Degenerate clusters.
+
+
+@pytest.mark.parametrize("passes", [0, 1, None])
+@pytest.mark.parametrize("boundary_clusters", [False, True])
+@pytest.mark.parametrize("case", ["copies", "lonely", "constant", "pair", "contradiction"])
+def test_degenerate_classes(case, passes, boundary_clusters):
+    rng = np.random.default_rng(0)
+    X, y = {
+        "copies": (np.repeat(rng.normal(size=(6, 2)), 9, axis=0), np.repeat([0, 1, 0, 1, 1, 0], 9)),
+        "lonely": (rng.normal(size=(40, 2)), np.arange(40) // 39),
+        "constant": (
+            np.repeat([[1.0, 1.0], [2.0, 0.0]], [12, 5], axis=0),
+            np.repeat([0, 1], [12, 5]),
+        ),
+        "pair": (np.array([[0.0], [1.0]]), np.array([0, 1])),
+        "contradiction": (np.ones((10, 2)), np.arange(10) % 2),
+    }[case]
+    solver = ClusterSVM("smo", passes=passes, boundary_clusters=boundary_clusters)
+    model = SVC(C=2.0, gamma=0.7, solver=solver, random_state=0).fit(X, y)
+    assert np.isfinite(model.decision_function(X)).all()
+    alpha, labels = oracle.alphas(model, len(y)), oracle.signs(model, y)
+    assert (alpha <= 2.0 + 1e-12).all() and abs(labels @ alpha) < 1e-9
+    if passes is None:
+        assert optimal(model, X, y, gamma=0.7)
+    if case in ("constant", "pair"):
+        assert_array_equal(model.predict(X), y)
+
+
+# Few passes: an approximation that says so.
+
+
+@pytest.mark.parametrize("boundary_clusters", [False, True])
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_passes_lead_from_the_representatives_to_the_optimum(overlapping, boundary_clusters, C):
+    X, y = overlapping[0], (overlapping[1] == 1).astype(int)
+    K = oracle.kernel_values(X, X, kernel="linear")
+    gaps = []
+    for passes in (0, 1, None):
+        solver = ClusterSVM("smo", passes=passes, boundary_clusters=boundary_clusters)
+        model = SVC(C=C, kernel="linear", solver=solver, random_state=0).fit(X, y)
+        report = model.fit_report_[0]
+        alpha, labels = oracle.alphas(model, len(y)), oracle.signs(model, y)
+        assert (alpha <= C * (1 + 1e-12)).all() and abs(labels @ alpha) < 1e-9 * C * len(y)
+        costs = np.full(len(y), C)
+        primal = oracle.primal_objective(K, labels, alpha, costs, model.intercept_[0])
+        gaps.append(primal + oracle.dual_objective(K, labels, alpha))
+        assert report.exact == (passes is None) and report.status == "converged"
+        if passes is not None:
+            assert len(report.details["n_train"]) <= passes + 1
+    assert gaps[0] > gaps[1] >= gaps[2] - 1e-6 * C
+    assert gaps[2] <= 1e-3 * C * len(y)
+
+
+def test_algorithm_1_by_hand():
+    """Pass 0 has the pseudo-centres, pass 1 those and all members within the margin."""
+    X, y = make_blobs(120, centers=[(-1.2, 0), (1.2, 0)], random_state=1)
+    signs = np.where(y == 0, 1.0, -1.0)
+    labels = np.where(y == 0, pddp(X[y == 0], 8)[np.cumsum(y == 0) - 1],
+                      8 + pddp(X[y == 1], 8)[np.cumsum(y == 1) - 1])  # fmt: skip
+    groups = [np.flatnonzero(labels == number) for number in range(16)]
+    centres = np.array([group[pseudo_centre(X[group])] for group in groups])
+    K = oracle.kernel_values(X, X, kernel="linear")
+    costs = 5.0 * np.array([len(group) for group in groups])
+    alpha = oracle.solve_dual(K[np.ix_(centres, centres)], signs[centres], costs, 1e-8)
+    function = K[:, centres] @ (signs[centres] * alpha)
+    free = (alpha > 1e-9) & (alpha < costs - 1e-9)
+    intercept = (signs[centres] - function[centres])[free].mean()
+    margins = signs * (function + intercept)
+    within = margins <= 1
+    within[centres[alpha > 0]] = True
+    clusters_left = sum(not within[group].all() for group in groups)
+    solver = ClusterSVM("smo", clusters=8)
+    model = SVC(C=5.0, kernel="linear", solver=solver, tol=1e-6, random_state=0).fit(X, y)
+    details = model.fit_report_[0].details
+    assert details["n_train"] == [16, within.sum() + clusters_left]
+    assert sum(details["n_train_by_class"][1].values()) == details["n_train"][1]
+
+
+def test_best_intercept_minimises_the_hinge_loss():
+    rng = np.random.default_rng(4)
+    signs, costs = rng.choice([-1.0, 1.0], 30), rng.uniform(0.5, 2.0, 30)
+    residual = rng.normal(size=30)
+    problem = Problem(PrecomputedKernelMatrix(np.eye(30)), *c_svc(signs, costs))
+
+    def loss(b):  # y·d(x) = 1 − y·(residual − b)
+        return costs @ np.maximum(0, signs * (residual - b))
+
+    best = loss(best_intercept(problem, residual))
+    assert best <= min(loss(b) for b in np.linspace(-3, 3, 2001)) + 1e-12
+
+
+def test_one_clustering_for_all_binary_problems(monkeypatch):
+    """Section 3.1: each class is clustered once, however many problems it takes part in."""
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300], y[:300]
+    calls = []
+    original = partition_module.pddp
+    monkeypatch.setattr(partition_module, "pddp", lambda *a: calls.append(1) or original(*a))
+    for multi_class in ("ovr", "ovo"):
+        calls.clear()
+        solver = ClusterSVM("smo")
+        model = SVC(solver=solver, multi_class=multi_class, random_state=0).fit(X, y)
+        assert len(calls) == 10
+        assert model.score(X, y) > 0.97
+    details = model.fit_report_[0].details
+    assert set(details["n_train_by_class"][0]) == {0, 1}
+    model.fit(X + 1.0, y)  # other data in the same solver object: clustered again
+    assert len(calls) == 20
+
+
+# Limits, watching, options.
+
+
+def test_max_iter_and_history_count_all_passes(overlapping):
+    X, y = overlapping[0], (overlapping[1] == 1).astype(int)
+    sizes = []
+
+    def on_progress(line, beta, intercept):
+        sizes.append(len(beta))
+        return False
+
+    signs = np.where(y == 1, 1.0, -1.0)
+    kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.5), np.float64)
+    problem = Problem(kernel, *c_svc(signs, np.full(len(y), 5.0)))
+    full = exact().solve(problem, Monitor(on_progress=on_progress))
+    assert set(sizes) == {len(y)}
+    limited = exact().solve(problem, Monitor(max_iter=full.n_iter // 2))
+    assert limited.status == "max_iter" and limited.n_iter <= full.n_iter // 2 + 1
+    assert abs(limited.beta.sum()) < 1e-9
+    assert ((limited.beta >= problem.lower) & (limited.beta <= problem.upper)).all()
+
+
+def test_warm_start_begins_with_the_last_support_vectors(overlapping):
+    X, y = overlapping[0], (overlapping[1] == 1).astype(int)
+    model = SVC(gamma=0.5, solver=exact(), warm_start=True, random_state=0).fit(X, y)
+    passes, n_iter = model.fit_report_[0].details["passes"], model.fit_report_.n_iter
+    model.fit(X, y)
+    assert passes > 0 and model.fit_report_[0].details["passes"] == 0
+    assert model.fit_report_.n_iter <= n_iter and optimal(model, X, y, gamma=0.5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"clustering": "pdp"}, {"clusters": 0}, {"clusters": "log"}, {"passes": -1}, {"passes": 1.5}],
+)
+def test_wrong_options_are_named(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        ClusterSVM(**options)
+
+
+def test_only_for_classification():
+    kernel = PrecomputedKernelMatrix(np.eye(4))
+    problem = Problem(kernel, np.zeros(4), np.full(4, -1.0), np.full(4, 1.0))
+    with pytest.raises(ValueError, match="classification"):
+        ClusterSVM(SMO()).solve(problem, Monitor())

@@ -1,0 +1,26 @@
+"""`import maxmargin` costs what scikit-learn's import costs: no compiler is loaded."""
+
+import subprocess
+import sys
+
+import pytest
+
+import maxmargin
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import maxmargin", "import maxmargin; dir(maxmargin)", "from maxmargin import SVC; SVC()"],
+)
+def test_import_leaves_the_compiler_alone(statement):
+    code = f"{statement}\nimport sys\nprint([m for m in ('numba', 'llvmlite') if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_public_names():
+    for name in maxmargin.__all__:
+        assert getattr(maxmargin, name) is not None
+        assert name in dir(maxmargin)
+    with pytest.raises(AttributeError, match="no attribute 'NuSVC'"):
+        _ = maxmargin.NuSVC

@@ -1,0 +1,331 @@
+"""Kernel values: every block, row, product and expansion against the plain formulas."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import oracle
+from maxmargin.kernels import _sparse, matrix
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.matrix import (
+    CallableKernelMatrix,
+    FeatureKernelMatrix,
+    PrecomputedKernelMatrix,
+)
+from maxmargin.kernels.samples import DenseSamples, SparseSamples, as_samples
+from maxmargin.model import callable_expansion, kernel_expansion, precomputed_expansion
+from maxmargin.parallel import session
+
+FUNCTIONS = [
+    KernelFunction("linear"),
+    KernelFunction("rbf", 0.3),
+    KernelFunction("rbf", 40.0),
+    KernelFunction("sigmoid", 0.2, -0.5),
+    *[KernelFunction("poly", 0.7, 1.3, degree) for degree in (0, 1, 2, 3, 4, 7)],
+]
+functions = pytest.mark.parametrize(
+    "function", FUNCTIONS, ids=lambda f: f"{f.name}-{f.gamma}-{f.degree}"
+)
+precisions = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+storages = pytest.mark.parametrize("storage", ["dense", "sparse"])
+
+
+def naive(A, B, function):
+    return oracle.kernel_values(
+        A, B, function.name, function.gamma, function.coef0, function.degree
+    )
+
+
+def tolerance(dtype):
+    return {"rtol": 2e-4, "atol": 2e-5} if dtype == np.float32 else {"rtol": 1e-11, "atol": 1e-12}
+
+
+def data(storage, n=37, d=20, seed=0):
+    """Samples that are kept as they come: few non-zeros for sparse products, many for dense."""
+    rng = np.random.default_rng(seed)
+    if storage == "dense":
+        return rng.normal(size=(n, d))
+    return sp.csr_array(rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.15))
+
+
+# The matrix that solvers see.
+
+
+@functions
+@storages
+@precisions
+@pytest.mark.parametrize("tiles", [(256, 1024), (7, 16)])
+def test_feature_matrix(function, storage, dtype, tiles, monkeypatch):
+    monkeypatch.setattr(matrix, "_TILE_ROWS", tiles[0])
+    monkeypatch.setattr(matrix, "_TILE_COLUMNS", tiles[1])
+    X = data(storage)
+    K = FeatureKernelMatrix(X, function, dtype)
+    assert isinstance(K._samples, SparseSamples if storage == "sparse" else DenseSamples)
+    expected = naive(X, X, function)
+    check_matrix(K, expected, tolerance(dtype))
+    chosen = np.array([30, 2, 17, 5, 5, 11, 36, 0])
+    part = K.restrict(chosen)
+    check_matrix(part, expected[np.ix_(chosen, chosen)], tolerance(dtype))
+    of_part = np.array([6, 1, 0])
+    check_matrix(
+        part.restrict(of_part),
+        expected[np.ix_(chosen[of_part], chosen[of_part])],
+        tolerance(dtype),
+    )
+
+
+def check_matrix(K, expected, loose):
+    n = len(expected)
+    rng = np.random.default_rng(1)
+    index = rng.permutation(n)[: max(2, n // 2)]
+    tight = {"rtol": 1e-11, "atol": 1e-12}
+    assert K.n == n
+    diagonal = K.diagonal()
+    assert diagonal.dtype == np.float64
+    assert_allclose(diagonal, np.diagonal(expected), **tight)
+    rows = np.full((len(index), n), np.nan, K.dtype)
+    K.rows(index, rows)
+    assert_allclose(rows, expected[index], **loose)
+    slots = rng.permutation(len(index) + 3)[: len(index)]
+    rows = np.full((len(index) + 3, n), 7.5, K.dtype)
+    K.rows(index, rows, slots)
+    assert_allclose(rows[slots], expected[index], **loose)
+    others = np.setdiff1d(np.arange(len(rows)), slots)
+    assert (rows[others] == 7.5).all()
+    # Products and blocks are what certificates and factorisations rely on: always float64.
+    coefficients = rng.normal(size=len(index))
+    product = K.product(index, coefficients)
+    scale = np.abs(expected[:, index]).max() * np.abs(coefficients).sum()
+    assert product.dtype == np.float64
+    assert_allclose(product, expected[:, index] @ coefficients, atol=1e-13 * max(1.0, scale))
+    assert_array_equal(K.product(np.empty(0, int), np.empty(0)), np.zeros(n))
+    block = K.block(index)
+    assert block.dtype == np.float64
+    assert_allclose(block, expected[np.ix_(index, index)], **tight)
+
+
+def test_precomputed_matrix():
+    X = data("dense")
+    for dtype in (np.float64, np.float32, np.float16, int):
+        K = (10 * oracle.kernel_values(X, X, gamma=0.1)).astype(dtype)
+        check_matrix(PrecomputedKernelMatrix(K), K.astype(float), {"rtol": 1e-6})
+        chosen = np.array([3, 30, 4, 9, 21])
+        part = PrecomputedKernelMatrix(K).restrict(chosen)
+        check_matrix(part, K.astype(float)[np.ix_(chosen, chosen)], {"rtol": 1e-6})
+
+
+def test_precomputed_matrix_need_not_be_copied():
+    K = np.eye(5)
+    assert PrecomputedKernelMatrix(K).K is K
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "list"])
+def test_callable_matrix(kind, monkeypatch):
+    monkeypatch.setattr(matrix, "_TILE_ROWS", 7)
+    X = data("dense" if kind == "list" else kind)
+    samples = list(X) if kind == "list" else X
+    sizes = []
+
+    def function(A, B):
+        sizes.append(A.shape[0] if hasattr(A, "shape") else len(A))
+        A, B = (np.array(part) if kind == "list" else part for part in (A, B))
+        return oracle.kernel_values(A, B, gamma=0.2)
+
+    K = CallableKernelMatrix(samples, function)
+    expected = oracle.kernel_values(X, X, gamma=0.2)
+    chosen = np.array([3, 30, 4, 9, 21])
+    K.rows(chosen, np.empty((5, 37)))
+    assert max(sizes) <= 7  # never all samples at a time
+    check_matrix(K, expected, {"rtol": 1e-11})
+    check_matrix(K.restrict(chosen), expected[np.ix_(chosen, chosen)], {"rtol": 1e-11})
+
+
+def test_callable_of_the_wrong_shape_gets_a_sentence():
+    with pytest.raises(ValueError, match=r"returned an array of shape \(3,\)"):
+        CallableKernelMatrix(np.ones((4, 2)), lambda A, B: np.ones(3)).diagonal()
+
+
+def test_evaluations_are_counted_for_subsets_too():
+    K = FeatureKernelMatrix(data("dense"), KernelFunction("rbf", 1.0), np.float32)
+    K.rows(np.arange(4), np.empty((4, 37), np.float32))
+    assert K.evaluations == 4 * 37
+    K.product(np.arange(3), np.ones(3))
+    part = K.restrict(np.arange(10))
+    part.block(np.arange(5))
+    assert part.evaluations == K.evaluations == 4 * 37 + 3 * 37 + 25
+
+
+@storages
+def test_threads_do_not_change_the_bits(storage, monkeypatch):
+    monkeypatch.setattr(matrix, "_TILE_ROWS", 5)
+    monkeypatch.setattr(matrix, "_TILE_COLUMNS", 16)
+    X = data(storage)
+    results = []
+    for threads in (1, 3):
+        with session(threads):
+            K = FeatureKernelMatrix(X, KernelFunction("rbf", 0.3), np.float32)
+            rows = np.empty((37, 37), np.float32)
+            K.rows(np.arange(37), rows)
+            results.append((rows, K.product(np.arange(30), np.linspace(-1, 1, 30))))
+    assert_array_equal(results[0][0], results[1][0])
+    assert_array_equal(results[0][1], results[1][1])
+
+
+def test_overflow_gets_a_sentence():
+    with pytest.raises(ValueError, match="large values"):
+        FeatureKernelMatrix(1e200 * np.eye(3), KernelFunction("linear"), np.float64)
+
+
+# The exponential that is written out.
+
+
+@pytest.mark.parametrize(("dtype", "units"), [(np.float32, 4), (np.float64, 4)])
+def test_exponential_in_units_of_the_last_place(dtype, units):
+    exponents = -np.concatenate([np.linspace(0, 1, 2001), np.geomspace(1e-9, 80, 4001)])
+    exact = np.exp(exponents.astype(dtype).astype(np.float64))
+    # With norms of zero the kernel value is exp(2γ⟨a, b⟩), so the exponent is given exactly.
+    values = (exponents.astype(dtype) / 2)[np.newaxis]
+    zeros = np.zeros(len(exponents), dtype)
+    KernelFunction("rbf", 1.0).from_products(values, zeros[:1], zeros)
+    errors = np.abs(values[0].astype(np.float64) - exact) / np.spacing(exact.astype(dtype))
+    assert errors.max() <= units
+
+
+@precisions
+def test_rbf_stays_between_zero_and_one(dtype):
+    far = np.array([[0.0], [1e-30], [1.0], [30.0], [1e6], [3e15]])
+    K = FeatureKernelMatrix(far, KernelFunction("rbf", 5.0), dtype)
+    rows = np.empty((6, 6), dtype)
+    K.rows(np.arange(6), rows)
+    assert ((rows >= 0) & (rows <= 1)).all()
+    assert_allclose(np.diagonal(rows)[:4], 1.0, rtol=1e-5)
+    assert rows[0, 4] == 0.0
+
+
+@precisions
+def test_rbf_far_from_the_origin_keeps_its_digits(dtype):
+    """‖a‖² + ‖b‖² − 2⟨a, b⟩ cancels there, so the samples are centred first."""
+    near = np.random.default_rng(0).normal(size=(20, 3))
+    function = KernelFunction("rbf", 0.5)
+    rows = np.empty((20, 20), dtype)
+    FeatureKernelMatrix(near + 1e5, function, dtype).rows(np.arange(20), rows)
+    assert_allclose(rows, naive(near + 1e5, near + 1e5, function), atol=1e-5)
+    values = kernel_expansion(function, near + 1e5, near[:7] + 1e5, np.ones((7, 1)))
+    assert_allclose(values[:, 0], naive(near, near[:7], function).sum(axis=1), atol=1e-8)
+
+
+# Samples: storage follows the density, and both kinds agree.
+
+
+def test_storage_follows_density_not_container():
+    mostly_zero, full = data("sparse"), data("dense")
+    assert isinstance(as_samples(mostly_zero, np.float64), SparseSamples)
+    assert isinstance(as_samples(mostly_zero.toarray(), np.float64), SparseSamples)
+    assert isinstance(as_samples(full, np.float64), DenseSamples)
+    assert isinstance(as_samples(sp.csr_array(full), np.float64), DenseSamples)
+
+
+def test_dense_data_of_the_right_type_is_not_copied():
+    X = data("dense").astype(np.float32)
+    assert as_samples(X, np.float32).X is X
+
+
+@st.composite
+def sparse_pairs(draw):
+    """Two CSR matrices with as many columns; empty rows and empty matrices of columns occur."""
+    n_left, n_right = draw(st.integers(1, 70)), draw(st.integers(1, 70))
+    d = draw(st.integers(1, 33))
+    density = draw(st.sampled_from([0.0, 0.05, 0.3, 1.0]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    left, right = (
+        sp.csr_array(rng.normal(size=(n, d)) * (rng.random((n, d)) < density))
+        for n in (n_left, n_right)
+    )
+    start = draw(st.integers(0, n_right - 1))
+    return left, right, slice(start, draw(st.integers(start + 1, n_right)))
+
+
+@given(sparse_pairs(), st.sampled_from([np.float32, np.float64]))
+def test_sparse_products(pair, dtype):
+    left, right, columns = pair
+    left, right = SparseSamples(left, dtype), SparseSamples(right, dtype)
+    # A margin around the result shows whether vector stores write beyond it.
+    out = np.full((left.n + 2, columns.stop - columns.start), 9.0, dtype)
+    right.products(left, columns, out[1:-1])
+    expected = to_dense(left) @ to_dense(right)[columns].T
+    assert_allclose(out[1:-1], expected, atol=1e-4 if dtype == np.float32 else 1e-12)
+    assert (out[[0, -1]] == 9.0).all()
+    assert_allclose(left.norms, (to_dense(left) ** 2).sum(axis=1), rtol=1e-5)
+
+
+def to_dense(samples):
+    shape = (samples.n, samples.n_features)
+    return sp.csr_array((samples.data, samples.indices, samples.indptr), shape).toarray()
+
+
+@precisions
+def test_sparse_products_at_every_padding(dtype):
+    """All counts of rows around the width of a panel, and of columns around that of a tile."""
+    lanes = _sparse.panel_width(dtype)
+    X = data("sparse", n=2 * lanes + 3, d=19)
+    samples = SparseSamples(X, dtype)
+    expected = (X @ X.T).toarray()
+    for n_rows in (1, lanes // 2, lanes - 1, lanes, lanes + 1, 2 * lanes, 2 * lanes + 1):
+        left = samples.subset(np.arange(n_rows))
+        for n_columns in (1, lanes // 2 - 1, lanes // 2, lanes // 2 + 1, lanes, 2 * lanes + 3):
+            out = np.full((n_rows, n_columns), np.nan, dtype)
+            samples.products(left, slice(0, n_columns), out)
+            assert_allclose(out, expected[:n_rows, :n_columns], atol=1e-5)
+
+
+def test_panel_is_cleared_between_two_uses():
+    panel = np.zeros((5, _sparse.panel_width(np.float64)))
+    X = sp.csr_array(np.array([[1.0, 0, 2, 0, 0], [0, 0, 3, 0, 4]]))
+    _sparse.fill_panel(X.data, X.indices, X.indptr.astype(np.int64), 0, 2, panel)
+    assert_array_equal(panel[:, :2], X.toarray().T)
+    _sparse.clear_panel(X.indices, X.indptr.astype(np.int64), 0, 2, panel)
+    assert not panel.any()
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.sampled_from(FUNCTIONS), st.integers(0, 2**16))
+def test_kernel_matrices_are_symmetric_and_right(n, d, function, seed):
+    X = np.random.default_rng(seed).normal(size=(n, d))
+    block = FeatureKernelMatrix(X, function, np.float32).block(np.arange(n))
+    assert_allclose(block, block.T, rtol=1e-12, atol=1e-12)
+    assert_allclose(block, naive(X, X, function), rtol=1e-9, atol=1e-11)
+
+
+# The model.
+
+
+@functions
+@storages
+@pytest.mark.parametrize("stored", ["dense", "sparse"])
+def test_expansion(function, storage, stored):
+    """Samples and support vectors, each of either kind."""
+    X, basis = data(storage, n=300), data(stored, n=23, seed=4)
+    coefficients = np.random.default_rng(3).normal(size=(23, 2))
+    values = kernel_expansion(function, X, basis, coefficients)
+    assert_allclose(values, naive(X, basis, function) @ coefficients, rtol=1e-9, atol=1e-10)
+
+
+def test_expansion_without_support_vectors_is_zero():
+    values = kernel_expansion(
+        KernelFunction("rbf"), np.ones((3, 2)), np.empty((0, 2)), np.empty((0, 1))
+    )
+    assert_array_equal(values, np.zeros((3, 1)))
+
+
+def test_expansion_of_precomputed_and_callable_kernels():
+    X, X_fit = data("dense", n=9), data("dense", n=12, seed=2)
+    support, coefficients = np.array([1, 5, 11]), np.array([[1.0], [-2.0], [0.5]])
+    K = oracle.kernel_values(X, X_fit, gamma=0.1)
+    assert_allclose(precomputed_expansion(K, support, coefficients), K[:, support] @ coefficients)
+    values = callable_expansion(
+        lambda A, B: sp.csr_array(oracle.kernel_values(A, B, gamma=0.1)),
+        X, X_fit, support, coefficients,
+    )  # fmt: skip
+    assert_allclose(values, K[:, support] @ coefficients)

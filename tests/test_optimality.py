@@ -1,0 +1,140 @@
+"""The certificate: KKT violation, objective and duality gap against the textbook's formulas."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import oracle
+from maxmargin.formulations import c_svc
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.matrix import FeatureKernelMatrix, PrecomputedKernelMatrix
+from maxmargin.optimality import certify, violation_and_intercept
+from maxmargin.problem import Problem, nearest_feasible
+from maxmargin.solvers._polish import equalise, polish
+
+
+def random_case(seed, n=20, C=2.0):
+    """A problem with uneven costs, and a feasible α: some at 0, some at C, some between."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    labels = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+    costs = C * rng.uniform(0.2, 2, n)
+    kind = rng.integers(0, 3, n)
+    alpha = np.where(kind == 0, 0.0, np.where(kind == 1, costs, rng.uniform(0, 1, n) * costs))
+    linear, lower, upper = c_svc(labels, costs)
+    beta = nearest_feasible(labels * alpha, lower, upper)
+    kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.5), np.float32)
+    problem = Problem(kernel, linear, lower, upper)
+    return problem, oracle.kernel_values(X, X, gamma=0.5), labels, costs, beta
+
+
+@given(st.integers(0, 2**20))
+def test_certificate_is_what_the_formulas_say(seed):
+    problem, K, labels, costs, beta = random_case(seed)
+    alpha = labels * beta
+    certificate = certify(problem, beta)
+    assert_allclose(certificate.residual, labels - K @ beta, atol=1e-12)
+    assert_allclose(
+        certificate.kkt_violation, oracle.kkt_violation(K, labels, alpha, costs), atol=1e-12
+    )
+    assert_allclose(certificate.objective, oracle.dual_objective(K, labels, alpha), atol=1e-11)
+    primal = oracle.primal_objective(K, labels, alpha, costs, certificate.intercept)
+    assert_allclose(certificate.duality_gap, primal + certificate.objective, atol=1e-10)
+    assert certificate.beta is beta
+
+
+@given(st.integers(0, 2**20))
+def test_gap_bounds_the_distance_to_the_optimum(seed):
+    problem, K, labels, costs, beta = random_case(seed, n=14)
+    best = oracle.dual_objective(K, labels, oracle.solve_dual(K, labels, costs))
+    certificate = certify(problem, beta)
+    true_gap = certificate.objective - best
+    assert -1e-9 <= true_gap <= certificate.duality_gap + 1e-9
+
+
+def test_everything_vanishes_at_the_optimum():
+    problem, K, labels, costs, _ = random_case(1)
+    alpha = oracle.solve_dual(K, labels, costs)
+    certificate = certify(problem, labels * alpha)
+    assert certificate.kkt_violation <= 1e-9
+    assert -1e-12 <= certificate.duality_gap <= 1e-8
+    free = (alpha > 0) & (alpha < costs)
+    assert free.any()
+    assert_allclose(certificate.residual[free], certificate.intercept, atol=1e-9)
+
+
+def test_float32_kernel_rows_play_no_part():
+    """The certificate of a float32 matrix has float64 digits."""
+    problem, K, labels, costs, beta = random_case(5, C=1e4)
+    certificate = certify(problem, beta)
+    assert_allclose(certificate.residual, labels - K @ beta, rtol=0, atol=1e-13 * costs.sum())
+
+
+def test_intercept_without_free_samples_is_the_middle():
+    lower, upper = np.array([0.0, -1.0]), np.array([1.0, 0.0])
+    violation, intercept = violation_and_intercept(
+        np.array([1.0, -1.0]), np.array([3.0, 1.0]), lower, upper
+    )
+    # The first can only shrink, the second only grow: 1 ≤ b ≤ 3 satisfies both.
+    assert violation == 0.0 and intercept == 2.0
+    violation, _ = violation_and_intercept(np.zeros(2), np.array([3.0, 1.0]), lower, upper)
+    assert violation == 2.0
+
+
+@given(st.integers(0, 2**20))
+def test_nearest_feasible_is_feasible(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 12))
+    labels = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)
+    _, lower, upper = c_svc(labels, rng.uniform(0.1, 5, n))
+    beta = nearest_feasible(rng.normal(0, 4, n), lower, upper)
+    assert (beta >= lower).all() and (beta <= upper).all()
+    assert abs(beta.sum()) <= 1e-12 * n * upper.max()
+    again = nearest_feasible(beta, lower, upper)
+    assert_allclose(again, beta, atol=1e-11)
+
+
+def test_restricted_problem_is_that_of_the_subset():
+    problem, K, labels, _, beta = random_case(2)
+    index = np.array([4, 1, 13, 8])
+    part = problem.restrict(index)
+    assert part.n == 4
+    assert_allclose(part.linear, labels[index])
+    certificate = certify(part, beta[index])
+    assert_allclose(
+        certificate.residual, labels[index] - K[np.ix_(index, index)] @ beta[index], atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("rank", [30, 4])
+def test_equalising_step_keeps_the_sum_and_evens_the_residuals(rank):
+    """Also where the kernel matrix is singular: there Σd = 0 once was lost to cancellation."""
+    rng = np.random.default_rng(0)
+    factor = rng.normal(size=(30, rank))
+    K = factor @ factor.T
+    residual = 0.3 + K @ rng.normal(size=30)
+    step = equalise(K, residual)
+    assert abs(step.sum()) <= 1e-10
+    left = residual - K @ step
+    assert np.ptp(left) <= 1e-6 * np.ptp(residual)
+
+
+def test_polish_never_makes_it_worse():
+    problem, K, labels, costs, beta = random_case(3)
+    rough = certify(problem, labels * oracle.solve_dual(K, labels, costs, tol=1e-2))
+    better = polish(problem, rough)
+    assert better.kkt_violation <= rough.kkt_violation
+    assert (better.beta >= problem.lower).all() and (better.beta <= problem.upper).all()
+    assert abs(better.beta.sum()) <= 1e-10
+    far = certify(problem, beta)
+    assert polish(problem, far).kkt_violation <= far.kkt_violation
+
+
+def test_polish_leaves_an_indefinite_kernel_alone():
+    K = np.array([[0.0, 1.0], [1.0, 0.0]])
+    linear, lower, upper = c_svc(np.array([1.0, -1.0]), np.ones(2))
+    problem = Problem(PrecomputedKernelMatrix(-K - 3 * np.eye(2)), linear, lower, upper)
+    rough = certify(problem, np.array([0.5, -0.5]))
+    assert polish(problem, rough) is rough

@@ -1,0 +1,189 @@
+"""Threads: as many as the context allows, BLAS held and given back."""
+
+import threading
+
+import joblib
+import numpy as np
+import pytest
+from joblib import Parallel, delayed, parallel_config
+from numpy.testing import assert_array_equal
+from threadpoolctl import threadpool_limits
+
+from maxmargin import SVC
+from maxmargin.parallel import (
+    _blas,
+    blas_threads,
+    n_threads,
+    resolve_n_jobs,
+    run_blocks,
+    session,
+    split,
+)
+
+
+@pytest.fixture(autouse=True)
+def two_blas_threads(monkeypatch):
+    """A known state to come back to, whatever the machine and its environment."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    with threadpool_limits(limits=2, user_api="blas"):
+        yield
+
+
+def blas():
+    return {library["num_threads"] for library in _blas().info()}
+
+
+def test_a_session_holds_blas_to_one_thread_and_gives_it_back():
+    assert blas() == {2} and n_threads() == 1
+    with session(4):
+        assert blas() == {1} and n_threads() == 4
+    assert blas() == {2} and n_threads() == 1
+
+
+def test_sessions_nest():
+    with session(4):
+        with session(2):
+            assert blas() == {1} and n_threads() == 2
+        assert blas() == {1} and n_threads() == 4
+    assert blas() == {2}
+
+
+def test_an_error_restores_too():
+    with pytest.raises(RuntimeError), session(3):
+        raise RuntimeError
+    assert blas() == {2} and n_threads() == 1
+
+
+def test_overlapping_sessions_of_threads_restore_with_the_last():
+    first_in, second_in, first_out = (threading.Event() for _ in range(3))
+    seen = {}
+
+    def first():
+        with session(2):
+            first_in.set()
+            second_in.wait(30)
+        first_out.set()
+
+    def second():
+        first_in.wait(30)
+        with session(3):
+            second_in.set()
+            first_out.wait(30)
+            seen["threads"], seen["blas"] = n_threads(), blas()
+
+    threads = [threading.Thread(target=job) for job in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert seen == {"threads": 3, "blas": {1}}
+    assert blas() == {2}
+
+
+def test_blas_gets_all_threads_for_a_factorisation():
+    with session(2):
+        with blas_threads(1e12):
+            assert blas() == {2}
+        assert blas() == {1}
+    with session(1), blas_threads(1e12):
+        assert blas() == {1}
+
+
+def test_a_fit_and_a_prediction_leave_blas_as_it_was(binary):
+    X, y = binary
+    model = SVC(n_jobs=2).fit(X, y)
+    assert blas() == {2}
+    model.predict(X)
+    assert blas() == {2}
+    with pytest.raises(ValueError):
+        SVC(cache_size=1e-5, solver="smo").fit(X, y)
+    assert blas() == {2}
+
+
+def test_blocks_keep_their_order_and_run_on_threads():
+    names = []
+
+    def work(block):
+        names.append(threading.current_thread().name)
+        return 10 * block
+
+    with session(3):
+        assert run_blocks(work, range(20)) == [10 * block for block in range(20)]
+    assert all(name.startswith("maxmargin") for name in names)
+    names.clear()
+    run_blocks(work, range(3))  # outside a session: here and now
+    assert names == [threading.current_thread().name] * 3
+
+
+def test_an_error_in_a_block_comes_out():
+    def fail(block):
+        raise ZeroDivisionError
+
+    with session(2), pytest.raises(ZeroDivisionError):
+        run_blocks(fail, range(4))
+
+
+@pytest.mark.parametrize("n, size", [(0, 3), (1, 3), (3, 3), (10, 3)])
+def test_split_covers_everything_once(n, size):
+    parts = split(n, size)
+    assert [i for part in parts for i in range(part.start, part.stop)] == list(range(n))
+    assert all(0 < part.stop - part.start <= size for part in parts)
+
+
+# How many threads.
+
+
+def test_explicit_n_jobs():
+    assert resolve_n_jobs(1) == 1
+    assert resolve_n_jobs(3) == 3
+    assert resolve_n_jobs(-1) == joblib.cpu_count()
+    assert resolve_n_jobs(-1000) == 1
+
+
+def test_none_takes_all_cores():
+    assert resolve_n_jobs(None) == joblib.cpu_count()
+
+
+def test_none_respects_the_environment(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert resolve_n_jobs(None) == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    assert resolve_n_jobs(None) == joblib.cpu_count()
+
+
+def test_none_follows_a_parallel_config():
+    with parallel_config(backend="threading", n_jobs=2):
+        assert resolve_n_jobs(None) == 2
+
+
+def test_none_is_one_inside_a_thread_of_joblib():
+    inside = Parallel(n_jobs=2, backend="threading")(
+        delayed(resolve_n_jobs)(None) for _ in range(2)
+    )
+    assert inside == [1, 1]
+
+
+def test_none_never_oversubscribes_inside_a_process_of_joblib():
+    inside = Parallel(n_jobs=2, backend="loky")(delayed(resolve_n_jobs)(None) for _ in range(2))
+    assert sum(inside) <= max(2, joblib.cpu_count())
+
+
+def test_fits_in_threads_at_the_same_time(binary):
+    X, y = binary
+
+    def coefficients(C):
+        return SVC(C=C).fit(X, y).dual_coef_
+
+    costs = [0.1, 1.0, 10.0, 100.0]
+    together = Parallel(n_jobs=2, backend="threading")(delayed(coefficients)(C) for C in costs)
+    for C, found in zip(costs, together):
+        assert_array_equal(found, coefficients(C))
+    assert blas() == {2}
+
+
+def test_number_of_threads_changes_no_bit():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1500, 5)), rng.integers(0, 2, 1500)
+    one, two = (SVC(n_jobs=n_jobs, random_state=0).fit(X, y) for n_jobs in (1, 2))
+    assert_array_equal(one.dual_coef_, two.dual_coef_)
+    assert_array_equal(one.decision_function(X), two.decision_function(X))
