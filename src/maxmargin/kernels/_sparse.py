@@ -171,6 +171,25 @@ def clear_panel(indices, indptr, first, count, panel):
 
 
 @njit(cache=True, nogil=True)
+def sparse_block(
+    left_data, left_indices, left_indptr, data, indices, indptr, start, stop, panel, out
+):  # fmt: skip
+    """out[i, j − start] = ⟨left sample i, sample j⟩ for start ≤ j < stop, a panel at a time.
+
+    `panel` is a scratch array of zeros of shape (n_features, panel_width), left as it was.
+    """
+    n_left = left_indptr.size - 1
+    lanes = panel.shape[1]
+    first = 0
+    while first < n_left:
+        count = min(lanes, n_left - first)
+        fill_panel(left_data, left_indices, left_indptr, first, count, panel)
+        sparse_products(data, indices, indptr, start, stop, panel, first, count, out)
+        clear_panel(left_indices, left_indptr, first, count, panel)
+        first += count
+
+
+@njit(cache=True, nogil=True)
 def squared_norms(data, indptr):
     """Squared norms of the rows of a CSR matrix, summed in float64."""
     norms = np.empty(indptr.size - 1)

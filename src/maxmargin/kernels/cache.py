@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import psutil
 
+from maxmargin.kernels._gather import gather_block
 from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.parallel import run_blocks, split
 
 # Share of the free memory that kernel values may take where the user named no limit.
 _SHARE_OF_FREE_MEMORY = 0.3
+# Rows that are moved together when the cache is laid out anew.
+_MOVED_ROWS = 256
 
 
 def cache_bytes(cache_size: float | str) -> int:
@@ -53,6 +57,7 @@ class RowCache:
         self.owner[: len(owner)] = owner
         self.last_used = np.full(self.n_slots, -1, np.int64)
         self.last_used[: len(owner)] = 0
+        self._filled = len(owner)
 
     def fetch(self, index: np.ndarray, clock: int) -> np.ndarray:
         """Make the rows `index` present, stamped with `clock`, and return their slots."""
@@ -75,15 +80,29 @@ class RowCache:
         """
         slots = self.slot_of[kept]
         held = np.flatnonzero(slots >= 0)
-        order = np.argsort(slots[held])
-        old_rows = self.rows
-        for target, source in enumerate(slots[held][order]):
-            # A row never moves back over one that is still to be moved, so one buffer is enough.
-            values = old_rows[source].take(kept)
-            self._memory[target * kernel.n : (target + 1) * kernel.n] = values
-        self._lay_out(kernel, held[order])
+        held = held[np.argsort(slots[held])]
+        sources, old_rows = slots[held], self.rows
+        columns = kept.astype(np.uint32)
+        for batch in split(len(held), _MOVED_ROWS):
+            # A row never moves beyond its own place, so a batch overwrites nothing still to come.
+            moved = np.empty((batch.stop - batch.start, kernel.n), kernel.dtype)
+
+            def gather(part: slice, moved=moved, wanted=sources[batch]) -> None:
+                gather_block(old_rows, wanted[part], columns, moved[part])
+
+            run_blocks(gather, split(len(moved), _MOVED_ROWS // 8))
+            self._memory[batch.start * kernel.n : batch.stop * kernel.n] = moved.reshape(-1)
+        self._lay_out(kernel, held)
 
     def _oldest_slots(self, count: int) -> np.ndarray:
-        if count == 1:
+        empty = np.arange(self._filled, min(self._filled + count, self.n_slots))
+        self._filled += len(empty)
+        missing = count - len(empty)
+        if missing == 0:
+            return empty
+        if missing == 1 and len(empty) == 0:
             return np.array([np.argmin(self.last_used)])
-        return np.sort(np.argpartition(self.last_used, count - 1)[:count])
+        stamps = self.last_used.copy()
+        stamps[empty] = np.iinfo(np.int64).max
+        oldest = np.argpartition(stamps, missing - 1)[:missing]
+        return np.sort(np.concatenate([empty, oldest]))

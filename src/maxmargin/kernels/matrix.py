@@ -21,7 +21,7 @@ from maxmargin.kernels.samples import Samples, as_samples
 from maxmargin.parallel import n_threads, run_blocks, split
 
 # Tiles of this many rows and columns: large enough for BLAS to reach its speed.
-_TILE_ROWS = 256
+_TILE_ROWS = 512
 _TILE_COLUMNS = 1024
 _thread = threading.local()
 

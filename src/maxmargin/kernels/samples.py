@@ -76,16 +76,11 @@ class SparseSamples:
 
     def products(self, left, columns: slice, out: np.ndarray) -> None:
         leaves = _leaves()
-        lanes = leaves.panel_width(self.dtype)
-        panel = np.zeros((self.n_features, lanes), self.dtype)
-        for first in range(0, left.n, lanes):
-            count = min(lanes, left.n - first)
-            leaves.fill_panel(left.data, left.indices, left.indptr, first, count, panel)
-            leaves.sparse_products(
-                self.data, self.indices, self.indptr, columns.start, columns.stop,
-                panel, first, count, out,
-            )  # fmt: skip
-            leaves.clear_panel(left.indices, left.indptr, first, count, panel)
+        panel = np.zeros((self.n_features, leaves.panel_width(self.dtype)), self.dtype)
+        leaves.sparse_block(
+            left.data, left.indices, left.indptr, self.data, self.indices, self.indptr,
+            columns.start, columns.stop, panel, out,
+        )  # fmt: skip
 
 
 Samples = DenseSamples | SparseSamples

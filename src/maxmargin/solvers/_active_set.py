@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxmargin.kernels._gather import gather_block
 from maxmargin.kernels.cache import RowCache
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.parallel import n_threads, run_blocks, split
 from maxmargin.problem import Problem
-from maxmargin.solvers._block_steps import gather_block, subtract_rows
+from maxmargin.solvers._block_steps import subtract_rows
 from maxmargin.solvers._smo_steps import SECOND_ORDER, set_penalties, smo_steps
 
 _GATHER_ROWS = 128
+# From this many times the room for them on, free samples are chosen by their coupling to this
+# many of the worst violators on each side (covertype, 20,000 rows: 203 rounds instead of 2,218).
+_MANY_FREE = 2
+_WORST = 8
 # Kernel values that one thread passes over in the time that it takes to wake another.
 _WORTH_THREADS = 200_000
-# Samples at a bound are set aside when they keep this part of the violation away from leaving it.
-_SAFETY = 0.5
+# Samples at a bound are set aside when they keep this much of the violation away from leaving it.
+_SAFETY = 1.0
 # Setting samples aside moves the cached rows: it pays only where a good part of them goes.
-_WORTH_SHRINKING = 0.8
+_WORTH_SHRINKING = 0.6
 
 
 class ActiveSet:
@@ -55,10 +60,12 @@ class ActiveSet:
         return np.flatnonzero((self.beta > self.problem.lower) & (self.beta < self.problem.upper))
 
     def select(self, size: int, last: np.ndarray) -> np.ndarray:
-        """The next working set: the worst violators of both sides, and half of the last set.
+        """The next working set: the worst violators of both sides, and who answers to them.
 
-        Of the last set the free samples stay first, then those that violate most:
-        what was just optimised must not be undone by its neighbours.
+        Where many samples are free, the other half are those of them whose kernel values
+        with the worst violators are the largest: these would undo a step that leaves
+        them out. Else it is half of the last set, the free samples of it first, then
+        those that violate most.
         """
         if self.n <= size:
             return np.arange(self.n)
@@ -71,6 +78,10 @@ class ActiveSet:
         fresh = np.concatenate([growing, _largest(pull, half)])
         is_fresh = np.zeros(self.n, bool)
         is_fresh[fresh] = True
+        free = np.flatnonzero(can_grow & can_shrink & ~is_fresh)
+        if len(last) and len(free) > _MANY_FREE * (size - len(fresh)):
+            stay = self._coupled(free, growing, fresh[len(growing) :], size - len(fresh))
+            return np.sort(np.concatenate([stay, fresh]))
         stay = last[~is_fresh[last]]
         if len(stay) > size - len(fresh):
             is_free = can_grow[stay] & can_shrink[stay]
@@ -78,13 +89,22 @@ class ActiveSet:
             stay = stay[np.argsort(-worth, kind="stable")[: size - len(fresh)]]
         return np.sort(np.concatenate([stay, fresh]))
 
+    def _coupled(self, free, growing, shrinking, count: int) -> np.ndarray:
+        """The `count` free samples with the strongest coupling to the worst violators."""
+        worst_growing = growing[np.argsort(-self.residual[growing])[:_WORST]]
+        worst_shrinking = shrinking[np.argsort(self.residual[shrinking])[:_WORST]]
+        slots = self.fetch(np.concatenate([worst_growing, worst_shrinking]))
+        coupling = np.abs(self.cache.rows[slots]).sum(axis=0)[free]
+        return free[np.argpartition(-coupling, count)[:count]]
+
     def block(self, index: np.ndarray) -> np.ndarray:
         """K[index][:, index] in the precision of the rows, which are fetched where missing."""
         slots = self.fetch(index)
+        columns = index.astype(np.uint32)
         out = np.empty((len(index), len(index)), self.cache.rows.dtype)
 
         def gather(part: slice) -> None:
-            gather_block(self.cache.rows, slots[part], index, out[part])
+            gather_block(self.cache.rows, slots[part], columns, out[part])
 
         run_blocks(gather, split(len(index), max(_GATHER_ROWS, _WORTH_THREADS // len(index))))
         return out

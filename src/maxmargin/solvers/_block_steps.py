@@ -31,12 +31,3 @@ def subtract_rows(residual, rows, slots, change, start, stop):
         for t in range(width):
             part[t] -= c0 * np.float64(r0[t])
         k += 1
-
-
-@njit(cache=True, nogil=True)
-def gather_block(rows, slots, columns, out):
-    """out[a, b] = rows[slots[a], columns[b]]."""
-    for a in range(slots.size):
-        row = rows[slots[a]]
-        for b in range(columns.size):
-            out[a, b] = row[columns[b]]

@@ -8,14 +8,14 @@ factor, many at a time, so that the samples' own problem is solved to its optimu
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs, solve
+from scipy.linalg import cho_factor, cho_solve, get_lapack_funcs
 
 from maxmargin.parallel import blas_threads
 
 _RIDGE = 1e-13
-_ROUNDS = 40
+_ROUNDS = 25
 # Rounds in which a sample may also come off its bound; without an end the sets could cycle.
-_RELEASING_ROUNDS = 20
+_RELEASING_ROUNDS = 15
 
 
 def newton_change(
@@ -35,50 +35,53 @@ def newton_change(
     Whatever the sets do, the end point is made feasible, hence so is the line to
     it, and its exact minimum on that line never increases the objective.
     """
-    m = len(beta)
     inverse = _Inverse(K)
     if inverse.failed:
         return None
-    first = inverse @ np.column_stack([residual, np.ones(m)])
-    by_residual, by_ones = first[:, 0], first[:, 1]
+    m = len(beta)
+    by_residual, by_ones = (inverse @ np.column_stack([residual, np.ones(m)])).T
+    met = np.empty(0, np.int64)  # samples that ever met a bound: their columns of K⁻¹ are kept
     columns = np.empty((m, 0))
-    place = np.full(m, -1)
     side = np.zeros(m, np.int8)
     change = np.zeros(m)
     for round_ in range(_ROUNDS):
-        fixed = np.flatnonzero(side)
-        new = fixed[place[fixed] < 0]
-        if len(fixed) > m // 3 or m - len(fixed) < 2:
+        new = np.setdiff1d(np.flatnonzero(side), met, assume_unique=True)
+        if len(met) + len(new) > m // 3:
             return None
         if len(new):
-            place[new] = columns.shape[1] + np.arange(len(new))
+            met = np.concatenate([met, new])
             columns = np.hstack([columns, inverse.columns(new)])
+        here = np.flatnonzero(side[met])
+        fixed = met[here]
         at = np.where(side[fixed] > 0, upper[fixed], lower[fixed]) - beta[fixed]
-        used = columns[:, place[fixed]]
-        border = np.empty((len(fixed) + 1, len(fixed) + 1))
-        border[:-1, :-1], border[:-1, -1], border[-1, :-1] = (
-            used[fixed],
-            by_ones[fixed],
-            by_ones[fixed],
+        multipliers, intercept = _multipliers(
+            columns[np.ix_(fixed, here)], by_residual, by_ones, fixed, at
         )
-        border[-1, -1] = by_ones.sum()
-        right = np.append(by_residual[fixed] - at, by_residual.sum())
-        try:
-            multipliers = solve(border, right, assume_a="sym", check_finite=False)
-        except np.linalg.LinAlgError:
-            return None
-        change = by_residual - multipliers[-1] * by_ones - used @ multipliers[:-1]
+        all_multipliers = np.zeros(len(met))
+        all_multipliers[here] = multipliers
+        change = by_residual - intercept * by_ones - columns @ all_multipliers
         change[fixed] = at
         target = beta + change
         hits = (side == 0) & ((target > upper) | (target < lower))
-        wrong = np.zeros(m, bool)
-        if round_ < _RELEASING_ROUNDS:
-            wrong[fixed] = multipliers[:-1] * side[fixed] < 0
-        if not hits.any() and not wrong.any():
+        wrong = fixed[multipliers * side[fixed] < 0] if round_ < _RELEASING_ROUNDS else met[:0]
+        if not hits.any() and not len(wrong):
             break
         side[wrong] = 0
         side[hits] = np.where(target[hits] > upper[hits], 1, -1)
     return _feasible_decrease(K, residual, beta, lower, upper, change)
+
+
+def _multipliers(block, by_residual, by_ones, fixed, at) -> tuple[np.ndarray, float]:
+    """λ of the fixed samples and the intercept, from their block of K⁻¹ and ΣΔ = 0."""
+    right = np.column_stack([by_residual[fixed] - at, by_ones[fixed]])
+    try:
+        for_residual, for_ones = cho_solve(cho_factor(block, lower=True), right).T
+    except np.linalg.LinAlgError:
+        for_residual, for_ones = np.linalg.lstsq(block, right, rcond=None)[0].T
+    intercept = (by_residual.sum() - by_ones[fixed] @ for_residual) / (
+        by_ones.sum() - by_ones[fixed] @ for_ones
+    )
+    return for_residual - intercept * for_ones, float(intercept)
 
 
 def _feasible_decrease(K, residual, beta, lower, upper, change) -> np.ndarray | None:

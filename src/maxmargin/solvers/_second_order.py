@@ -32,7 +32,7 @@ _EXPECTED_RANK = 200
 # Where the interior-point method was needed once, the rest is not left to pair steps for long.
 _PATIENCE_AGAIN = 0.1
 # The free set must have settled: at most this part of it may have changed since the last look.
-_STABLE = 0.05
+_STABLE = 0.15
 
 
 class SecondOrder:
@@ -53,13 +53,15 @@ class SecondOrder:
         self._since_newton += cost
         self._since_interior += cost
 
-    def step(self, active: ActiveSet) -> bool:
+    def step(self, active: ActiveSet, may_shrink: bool) -> bool:
         """Take a second-order step if the rounds since the last one have cost as much."""
         patience = _PATIENCE_AGAIN if "interior point" in self.taken else 1.0
         if self._low_rank_possible and self._since_interior > patience * self._interior_cost(
             active
         ):
             self._since_interior = 0.0
+            if may_shrink:
+                active.shrink()  # its cost is that of the samples that are left
             if self._interior(active):
                 return True
         free = active.free()

@@ -25,8 +25,12 @@ from maxmargin.solvers.base import Solver
 # The working set is optimised to this part of the present violation, and at most so many steps.
 _INNER_TOL = 0.1
 _STEPS_PER_ROUND = 50_000
+_FIRST_WORKING_SET = 256
 # Rounds between two attempts to set samples aside.
 _SHRINK_INTERVAL = 10
+# Part of tol that the rounds aim at, and the multiple of it that counts as close.
+_TARGET = 0.9
+_CLOSE = 20.0
 # A certificate that is not better than this times the last one will not be so again.
 _PROGRESS = 0.9
 _REFINEMENTS = 8
@@ -72,6 +76,7 @@ class _Run:
     def __init__(self, problem: Problem, monitor: Monitor, size: int, shrinking: bool):
         self.problem, self.monitor = problem, monitor
         self.size, self.shrinking = size, shrinking
+        self.may_shrink = shrinking
         self.n_iter = self.rounds = 0
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.second_order = SecondOrder(lambda: monitor.should_stop(self.n_iter))
@@ -90,17 +95,22 @@ class _Run:
         """
         beta = self.problem.initial_beta()
         residual = certify(self.problem, beta).residual if beta.any() else self.problem.linear
-        best = np.inf
+        best = violation = np.inf
         while True:
+            # Close to the optimum all samples stay active: else one set aside in error would
+            # bring the violation back time and again.
+            self.may_shrink = self.shrinking and violation > _CLOSE * self.problem.tol
             beta, stop = self._optimise(self.problem, beta, residual)
             self._certify(beta, improve=stop is None)
-            residual, violation = self.certificate.residual, self.certificate.kkt_violation
+            beta, residual = self.certificate.beta, self.certificate.residual
+            violation = self.certificate.kkt_violation
             if violation <= self.problem.tol:
                 self._refine()
                 return Status.CONVERGED
             if stop is not None:
                 return stop
-            if violation > _PROGRESS * best or not self._precise_enough(beta):
+            stuck = violation > _PROGRESS * best and not self.may_shrink
+            if stuck or not self._precise_enough(beta):
                 if not self._double_precision():
                     return Status.STALLED
                 best = np.inf
@@ -150,18 +160,20 @@ class _Run:
         violation, intercept = active.violation_and_intercept()
         nothing = np.empty(0, np.int64)
         working, stop, rounds = nothing, None, 0
-        while violation > problem.tol and stop is None and rounds < max_rounds:
+        # A little less than tol leaves the drift of the residual its room.
+        target = _TARGET * problem.tol
+        while violation > target and stop is None and rounds < max_rounds:
             working = self._round(active, working, violation)
             violation, intercept = active.violation_and_intercept()
-            beta[active.index] = active.beta
+            beta[active.index] = active.beta  # before samples may be set aside with their β
             rounds += 1
             if problem.kernel.dtype == np.float32 and not self._precise_enough(beta):
                 break
-            if violation > problem.tol and self.second_order.step(active):
+            if violation > target and self.second_order.step(active, self.may_shrink):
                 violation, intercept = active.violation_and_intercept()
                 beta[active.index] = active.beta
                 working = nothing
-            if self.shrinking and rounds % _SHRINK_INTERVAL == 0 and active.shrink():
+            if self.may_shrink and rounds % _SHRINK_INTERVAL == 0 and active.shrink():
                 working = nothing
             stop = self.monitor.update(self.n_iter, violation, active.objective(), beta, intercept)
         return beta, stop
@@ -169,13 +181,15 @@ class _Run:
     def _round(self, active: ActiveSet, last: np.ndarray, violation: float) -> np.ndarray:
         """One working set: select, fetch, optimise, update."""
         start = time.perf_counter()
-        working = active.select(min(self.size, active.cache.n_slots), last)
+        # The first violators are as good as drawn by lot: few of their rows will be wanted again.
+        grown = max(_FIRST_WORKING_SET, 2 * len(last))
+        working = active.select(min(self.size, grown, active.cache.n_slots), last)
         selected = time.perf_counter()
         active.fetch(working)
         fetched = time.perf_counter()
-        tol = 0.9 * active.problem.tol
+        tol = _TARGET * active.problem.tol
         if len(working) < active.n:
-            tol = max(tol, _INNER_TOL * violation)
+            tol = max(0.5 * tol, _INNER_TOL * violation)
         limit = min(_STEPS_PER_ROUND, self.monitor.iterations_left(self.n_iter))
         steps, moved = active.pair_steps(working, tol, limit)
         self.seconds["selection"] += selected - start
