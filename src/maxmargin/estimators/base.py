@@ -25,7 +25,7 @@ from maxmargin.report import FitReport, ProblemReport
 from maxmargin.solution import Status
 
 # Kernel matrices up to this size are held in float64, larger ones in float32.
-_DOUBLE_PRECISION_BYTES = 64 * 2**20
+_DOUBLE_PRECISION_BYTES = 2 * 2**20
 
 
 @dataclass(frozen=True, eq=False)

@@ -175,14 +175,16 @@ class _Run:
                 working = nothing
             if self.may_shrink and rounds % _SHRINK_INTERVAL == 0 and active.shrink():
                 working = nothing
-            stop = self.monitor.update(self.n_iter, violation, active.objective(), beta, intercept)
+            if violation > target:
+                objective = active.objective()
+                stop = self.monitor.update(self.n_iter, violation, objective, beta, intercept)
         return beta, stop
 
     def _round(self, active: ActiveSet, last: np.ndarray, violation: float) -> np.ndarray:
         """One working set: select, fetch, optimise, update."""
         start = time.perf_counter()
         # The first violators are as good as drawn by lot: few of their rows will be wanted again.
-        grown = max(_FIRST_WORKING_SET, 2 * len(last))
+        grown = max(_FIRST_WORKING_SET, 2 * len(last)) if active.n > self.size else self.size
         working = active.select(min(self.size, grown, active.cache.n_slots), last)
         selected = time.perf_counter()
         active.fetch(working)
