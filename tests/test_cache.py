@@ -121,5 +121,5 @@ def test_restriction_keeps_rows_and_makes_room():
 
 
 def test_cache_size_in_bytes():
-    assert cache_bytes(1.5) == 1.5 * 2**20
-    assert 0 < cache_bytes("auto") < psutil.virtual_memory().total
+    assert cache_bytes(1.5, 10) == 1.5 * 2**20
+    assert 0 < cache_bytes("auto", 10) < psutil.virtual_memory().total

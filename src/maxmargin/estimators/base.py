@@ -118,7 +118,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         from maxmargin.kernels.cache import cache_bytes
         from maxmargin.problem import Problem
 
-        memory = cache_bytes(self.cache_size)
+        memory = cache_bytes(self.cache_size, len(data.codes))
         kernel = self._kernel_matrix(data.X, gamma, memory)
         for task, beta in zip(tasks, starts, strict=True):
             whole = len(task.index) == kernel.n and (np.diff(task.index) == 1).all()

@@ -42,6 +42,11 @@ class ActiveSet:
         self.diagonal = problem.kernel.diagonal().astype(np.float32)
         self.cache = RowCache(problem.kernel, problem.cache_bytes)
         self._clock = 0
+        self._remember(-0.5 * float(beta @ (problem.linear + residual)))
+
+    def _remember(self, objective: float) -> None:
+        """The state that `objective` counts from; samples set aside do not move after it."""
+        self._start = objective, self.beta.copy(), self.residual.copy()
 
     @property
     def n(self) -> int:
@@ -53,7 +58,9 @@ class ActiveSet:
         )
 
     def objective(self) -> float:
-        return -0.5 * float(self.beta @ (self.problem.linear + self.residual))
+        """The objective of all samples: ½βᵀKβ − pᵀβ changes by −½(β − β₀)ᵀ(r + r₀)."""
+        objective, beta, residual = self._start
+        return objective - 0.5 * float((self.beta - beta) @ (self.residual + residual))
 
     def free(self) -> np.ndarray:
         """The samples strictly between their bounds."""
@@ -160,10 +167,12 @@ class ActiveSet:
         kept = np.flatnonzero(~settled)
         if len(kept) < 2 or len(kept) > _WORTH_SHRINKING * self.n:
             return False
+        objective = self.objective()
         self.problem = self.problem.restrict(kept)
         self.index, self.diagonal = self.index[kept], self.diagonal[kept]
         self.beta, self.residual = self.beta[kept], self.residual[kept]
         self.cache.restrict(kept, self.problem.kernel)
+        self._remember(objective)
         return True
 
 

@@ -34,7 +34,8 @@ def low_rank_factor(kernel: KernelMatrix, max_rank: int) -> np.ndarray | None:
     while rest.max() > _EXACT * largest:
         if V.shape[1] > max_rank:
             return None
-        if V.shape[1] >= _PROBE_RANK and rest.sum() > _PROBE_REST * whole:
+        probed = V.shape[1] >= _PROBE_RANK and kernel.n > max_rank
+        if probed and rest.sum() > _PROBE_REST * whole:
             return None
         pivots = np.argpartition(-rest, min(_BLOCK, kernel.n - 1))[:_BLOCK]
         columns = kernel.columns(pivots)

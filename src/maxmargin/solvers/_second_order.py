@@ -27,7 +27,7 @@ _GATHER = 1.0  # per kernel value
 _UPDATE = 0.25  # per kernel value
 _FLOP = 0.02
 _INTERIOR_ITERATIONS = 30
-_MAX_RANK = 1200
+_MAX_RANK = 2000
 _EXPECTED_RANK = 200
 # Where the interior-point method was needed once, the rest is not left to pair steps for long.
 _PATIENCE_AGAIN = 0.1
@@ -55,13 +55,9 @@ class SecondOrder:
 
     def step(self, active: ActiveSet, may_shrink: bool) -> bool:
         """Take a second-order step if the rounds since the last one have cost as much."""
-        patience = _PATIENCE_AGAIN if "interior point" in self.taken else 1.0
-        if self._low_rank_possible and self._since_interior > patience * self._interior_cost(
-            active
-        ):
-            self._since_interior = 0.0
+        if self._interior_due(active):
             if may_shrink:
-                active.shrink()  # its cost is that of the samples that are left
+                active.shrink()  # the cost is that of the samples that are left
             if self._interior(active):
                 return True
         free = active.free()
@@ -73,9 +69,14 @@ class SecondOrder:
             return self._newton(active, free)
         return False
 
+    def _interior_due(self, active: ActiveSet) -> bool:
+        patience = _PATIENCE_AGAIN if "interior point" in self.taken else 1.0
+        due = self._since_interior > patience * self._interior_cost(active)
+        return self._low_rank_possible and due
+
     def _interior_cost(self, active: ActiveSet) -> float:
         """Expected cost of the interior-point method; of a look at the rank while that is open."""
-        rank = min(self._rank, active.n / 4)
+        rank = min(self._rank, active.n)
         return _INTERIOR_ITERATIONS * _FLOP * 2 * active.n * rank**2
 
     def _settled(self, active: ActiveSet, free: np.ndarray, cost: float) -> bool:
@@ -107,11 +108,14 @@ class SecondOrder:
 
     def _interior(self, active: ActiveSet) -> bool:
         problem = active.problem
-        V = low_rank_factor(problem.kernel, min(active.n // 3, _MAX_RANK))
+        V = low_rank_factor(problem.kernel, _MAX_RANK)
         if V is None:
             self._low_rank_possible = False
             return False
         self._rank = V.shape[1]
+        if not self._interior_due(active):
+            return False  # not yet, now that the rank is known
+        self._since_interior = 0.0
         # What the samples set aside contribute stands in the residual.
         linear = active.residual + V @ (V.T @ active.beta)
         total = active.beta.sum()

@@ -19,6 +19,7 @@ from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers._active_set import ActiveSet
 from maxmargin.solvers._polish import polish
+from maxmargin.solvers._precision import precise_enough, with_double_rows
 from maxmargin.solvers._second_order import SecondOrder
 from maxmargin.solvers.base import Solver
 
@@ -110,23 +111,12 @@ class _Run:
             if stop is not None:
                 return stop
             stuck = violation > _PROGRESS * best and not self.may_shrink
-            if stuck or not self._precise_enough(beta):
-                if not self._double_precision():
-                    return Status.STALLED
-                best = np.inf
             best = min(best, violation)
-
-    def _precise_enough(self, beta: np.ndarray) -> bool:
-        """Whether rounding of the kernel rows leaves the residual exact to a part of tol."""
-        rounding = np.finfo(self.problem.kernel.dtype).eps / 4
-        return bool(rounding * np.linalg.norm(beta) <= 0.3 * self.problem.tol)
-
-    def _double_precision(self) -> bool:
-        """Change to float64 rows; False where the rows have them already."""
-        kernel = self.problem.kernel.restrict_in_double(np.arange(self.problem.n))
-        changed = kernel.dtype != self.problem.kernel.dtype
-        self.problem = replace(self.problem, kernel=kernel)
-        return changed
+            if stuck or not precise_enough(self.problem, beta):
+                better = with_double_rows(self.problem)
+                if better is None:
+                    return Status.STALLED
+                self.problem, best = better, np.inf
 
     def _certify(self, beta: np.ndarray, improve: bool) -> None:
         start = time.perf_counter()
@@ -167,7 +157,7 @@ class _Run:
             violation, intercept = active.violation_and_intercept()
             beta[active.index] = active.beta  # before samples may be set aside with their β
             rounds += 1
-            if problem.kernel.dtype == np.float32 and not self._precise_enough(beta):
+            if not precise_enough(problem, beta):
                 break
             if violation > target and self.second_order.step(active, self.may_shrink):
                 violation, intercept = active.violation_and_intercept()

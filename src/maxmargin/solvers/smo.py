@@ -13,6 +13,7 @@ from maxmargin.optimality import certify, violation_and_intercept
 from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers._polish import polish
+from maxmargin.solvers._precision import precise_enough, with_double_rows
 from maxmargin.solvers._smo_steps import (
     CONVERGED,
     EXHAUSTIVE,
@@ -46,6 +47,8 @@ _EXACT = 1e-8
 _UNLIMITED = np.iinfo(np.int64).max
 # A certificate that does not get better than this factor times the last one will not do so again.
 _PROGRESS = 0.9
+# Within this multiple of tol all samples stay active: one set aside in error would come back.
+_CLOSE = 20.0
 
 
 class SMO(Solver):
@@ -95,7 +98,9 @@ class _Run:
             certify(problem, self.beta).residual if self.beta.any() else problem.linear.copy()
         )
         self.diagonal = problem.kernel.diagonal().astype(np.float32)
+        self.may_shrink = shrinking
         self.n_iter = 0
+        self.objective = -0.5 * float(self.beta @ (problem.linear + self.residual))
         self._last_update = -np.inf
 
     def until_certified(self) -> Status:
@@ -105,8 +110,9 @@ class _Run:
         is replaced by one computed from scratch, and the steps go on from there:
         what is left is small, and converges like iterative refinement.
         """
-        best = np.inf
+        best = violation = np.inf
         while True:
+            self.may_shrink = self.shrinking and violation > _CLOSE * self.problem.tol
             stop = self._optimise(self.problem)
             violation = self._certify()
             if violation <= self.problem.tol:
@@ -114,12 +120,17 @@ class _Run:
                 return Status.CONVERGED
             if stop is not None:
                 return stop
-            if violation > _PROGRESS * best:
-                return Status.STALLED
-            best = violation
+            stuck = violation > _PROGRESS * best and not self.may_shrink
+            best = min(best, violation)
+            if stuck or not precise_enough(self.problem, self.beta):
+                better = with_double_rows(self.problem)
+                if better is None:
+                    return Status.STALLED
+                self.problem, best = better, np.inf
 
     def _certify(self) -> float:
         self.certificate = certify(self.problem, self.beta.copy())
+        self.objective = self.certificate.objective
         self.residual = self.certificate.residual.copy()
         return self.certificate.kkt_violation
 
@@ -151,6 +162,7 @@ class _Run:
     def _steps(self, problem, cache, active, last) -> tuple[Status | None, np.ndarray | None]:
         """Steps until the active samples are optimal (None), or a smaller set is worth it."""
         beta, residual = self.beta[active], self.residual[active]
+        self._before = beta.copy(), residual.copy()
         diagonal = self.diagonal[active]
         grow, shrink = np.empty_like(diagonal), np.empty_like(diagonal)
         set_penalties(beta, problem.lower, problem.upper, grow, shrink)
@@ -178,11 +190,20 @@ class _Run:
                 )
                 cache.fetch(np.unique(wanted), clock)
             stop = self._watch(beta, residual, violation, problem, active)
-            if self.shrinking and since_shrink >= min(problem.n, _SHRINK_INTERVAL):
+            if self.may_shrink and since_shrink >= min(problem.n, _SHRINK_INTERVAL):
                 since_shrink = 0
                 kept = _worth_keeping(beta, residual, problem)
+        self.objective = self._objective_now(beta, residual)
         self.beta[active], self.residual[active] = beta, residual
         return stop, kept
+
+    def _objective_now(self, beta: np.ndarray, residual: np.ndarray) -> float:
+        """The objective of all samples, from its change since the active ones were chosen.
+
+        Only these have moved since: ½βᵀKβ − pᵀβ changes by −½(β − β₀)ᵀ(r + r₀).
+        """
+        old_beta, old_residual = self._before
+        return self.objective - 0.5 * float((beta - old_beta) @ (residual + old_residual))
 
     def _watch(self, beta, residual, violation, problem, active) -> Status | None:
         now = time.perf_counter()
@@ -190,7 +211,7 @@ class _Run:
             return self.monitor.should_stop(self.n_iter)
         self._last_update = now
         self.beta[active] = beta
-        objective = -0.5 * float(beta @ (problem.linear + residual))
+        objective = self._objective_now(beta, residual)
         _, intercept = violation_and_intercept(beta, residual, problem.lower, problem.upper)
         return self.monitor.update(self.n_iter, violation, objective, self.beta, intercept)
 

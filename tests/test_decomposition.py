@@ -1,0 +1,174 @@
+"""The block method: its second-order parts against naive ones, and optimality at any C."""
+
+import numpy as np
+import pytest
+from scipy.optimize import LinearConstraint, minimize
+
+from maxmargin import SVC
+from maxmargin.formulations import c_svc
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.matrix import FeatureKernelMatrix, PrecomputedKernelMatrix
+from maxmargin.monitor import Monitor
+from maxmargin.problem import Problem
+from maxmargin.solvers import Decomposition
+from maxmargin.solvers._active_set import ActiveSet
+from maxmargin.solvers._interior import interior_point
+from maxmargin.solvers._low_rank import low_rank_factor
+from maxmargin.solvers._newton import newton_change
+from maxmargin.solvers.auto import Auto
+
+
+def two_gaussians(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.vstack([rng.normal(size=(n // 2, 2)), 2 * rng.normal(size=(n // 2, 2)) + [2, 0]])
+    return X, np.repeat([1.0, -1.0], n // 2)
+
+
+def problem_of(X, y, C, gamma=0.5, dtype=np.float64, tol=1e-3, **options):
+    kernel = FeatureKernelMatrix(X, KernelFunction("rbf", gamma), dtype)
+    return Problem(kernel, *c_svc(y, np.full(len(y), C)), tol=tol, **options)
+
+
+def naive_violation(problem, X, beta, gamma=0.5):
+    """The maximal violating pair from plain differences, sharing nothing with the library."""
+    squares = ((X[:, np.newaxis] - X[np.newaxis]) ** 2).sum(axis=-1)
+    residual = problem.linear - np.exp(-gamma * squares) @ beta
+    can_grow, can_shrink = beta < problem.upper, beta > problem.lower
+    return residual[can_grow].max() - residual[can_shrink].min()
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0, 1e4, 1e6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_optimal_at_any_C(C, dtype):
+    X, y = two_gaussians(800)
+    problem = problem_of(X, y, C, dtype=dtype)
+    solution = Decomposition(working_set=256).solve(problem, Monitor())
+    assert solution.status == "converged"
+    assert naive_violation(problem, X, solution.beta) <= 1e-3 + 1e-9 * C
+    assert abs(solution.beta.sum()) <= 1e-9 * np.abs(solution.beta).sum()
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-6])
+def test_optimal_to_any_tol(tol):
+    X, y = two_gaussians(700, seed=1)
+    problem = problem_of(X, y, 10.0, dtype=np.float32, tol=tol)
+    solution = Decomposition(working_set=128).solve(problem, Monitor())
+    assert solution.status == "converged"
+    assert naive_violation(problem, X, solution.beta) <= 1.01 * tol
+
+
+@pytest.mark.parametrize("working_set", [2, 3, 64, 5000])
+@pytest.mark.parametrize("shrinking", [True, False])
+def test_every_working_set_gives_the_same_optimum(working_set, shrinking):
+    X, y = two_gaussians(300, seed=2)
+    problem = problem_of(X, y, 5.0)
+    solver = Decomposition(working_set=working_set, shrinking=shrinking)
+    solution = solver.solve(problem, Monitor())
+    exact = Decomposition(working_set=5000).solve(problem, Monitor())
+    assert solution.status == "converged"
+    assert solution.certificate.objective == pytest.approx(exact.certificate.objective, rel=1e-5)
+
+
+def test_a_working_set_of_one_is_refused():
+    with pytest.raises(ValueError, match="at least 2, got 1"):
+        Decomposition(working_set=1)
+
+
+def test_many_free_samples_are_chosen_by_their_coupling():
+    """Two far groups: the free samples that join a violator are those of its own group."""
+    rng = np.random.default_rng(0)
+    near, far = rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 100
+    X, y = np.vstack([near, far]), np.tile([1.0, -1.0], 60)
+    active = ActiveSet(problem_of(X, y, 1.0), 0.5 * y, np.zeros(120))
+    active.residual[0], active.residual[1] = 5.0, -5.0
+    working = active.select(16, last=np.arange(2))
+    assert {0, 1} <= set(working)
+    assert (working < 60).sum() >= 12
+
+
+def test_newton_solves_the_problem_of_the_free_samples():
+    rng = np.random.default_rng(3)
+    A = rng.normal(size=(12, 12))
+    K = A @ A.T + 0.1 * np.eye(12)
+    residual = rng.normal(size=12)
+    beta = rng.uniform(-0.3, 0.3, size=12)
+    lower, upper = np.full(12, -0.5), np.full(12, 0.5)
+    change = newton_change(K, residual, beta, lower, upper)
+    naive = minimize(
+        lambda d: 0.5 * d @ K @ d - residual @ d,
+        np.zeros(12),
+        jac=lambda d: K @ d - residual,
+        bounds=list(zip(lower - beta, upper - beta)),
+        constraints=[LinearConstraint(np.ones((1, 12)), 0, 0)],
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )
+    assert abs(change.sum()) < 1e-10
+    assert (beta + change <= upper + 1e-12).all() and (beta + change >= lower - 1e-12).all()
+    objective = 0.5 * change @ K @ change - residual @ change
+    assert objective <= naive.fun + 1e-7
+
+
+def test_newton_declines_a_kernel_that_is_not_positive_definite():
+    K = np.array([[1.0, 3.0], [3.0, 1.0]])
+    zeros, ones = np.zeros(2), np.ones(2)
+    assert newton_change(K, np.array([1.0, -1.0]), zeros, -ones, ones) is None
+
+
+def test_low_rank_factor_is_exact():
+    X, _ = two_gaussians(500)
+    kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.1), np.float64)
+    V = low_rank_factor(kernel, 300)
+    assert V.shape[1] < 300
+    np.testing.assert_allclose(V @ V.T, kernel.columns(np.arange(500)), atol=1e-11)
+
+
+def test_low_rank_factor_gives_up_on_a_full_spectrum():
+    assert low_rank_factor(PrecomputedKernelMatrix(np.eye(2000)), 600) is None
+
+
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_interior_point_finds_the_sets(C):
+    X, y = two_gaussians(400)
+    problem = problem_of(X, y, C)
+    V = low_rank_factor(problem.kernel, 400)
+    beta = interior_point(V, problem.linear, problem.lower, problem.upper, 0.0, 1e-3, lambda: None)
+    exact = Decomposition(working_set=5000).solve(problem, Monitor()).beta
+    at_upper = np.flatnonzero(exact == problem.upper)
+    assert np.mean(beta[at_upper] == problem.upper[at_upper]) > 0.97
+    assert np.abs(beta - exact).max() <= 0.05 * C
+
+
+def test_interior_point_stops_when_asked():
+    X, y = two_gaussians(100)
+    problem = problem_of(X, y, 1.0)
+    V = low_rank_factor(problem.kernel, 100)
+    assert (
+        interior_point(V, problem.linear, problem.lower, problem.upper, 0.0, 1e-3, lambda: True)
+        is None
+    )
+
+
+def test_second_order_steps_take_over_at_large_C():
+    X, y = two_gaussians(1500)
+    report = SVC(C=1e5, gamma=0.5).fit(X, y).fit_report_
+    assert report.status == "converged" and report.kkt_violation <= 1e-3
+    assert report[0].details["second_order"]
+    assert "took over" in report.reason
+
+
+def test_same_bits_for_the_same_threads():
+    X, y = two_gaussians(1500, seed=4)
+    first, second = (SVC(C=1e4, gamma=0.5, n_jobs=2).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(first.dual_coef_, second.dual_coef_)
+    assert first.n_iter_ == second.n_iter_
+
+
+def test_auto_says_why():
+    X, y = two_gaussians(3000)
+    small_cache = problem_of(X, y, 1.0, cache_bytes=30 * 3000 * 8)
+    solver, reason = Auto().choose(small_cache)
+    assert solver.name == "smo" and "30 kernel rows" in reason
+    solver, reason = Auto().choose(problem_of(X, y, 1.0))
+    assert solver.name == "decomposition" and "3000 samples" in reason
+    assert "fit one working set" in Auto().choose(problem_of(X[:100], y[:100], 1.0))[1]
