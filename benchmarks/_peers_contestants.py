@@ -21,7 +21,7 @@ import scipy.sparse as sp
 PEERS = ("scikit-learn", "intelex", "libsvm")
 # Short fits are repeated inside their process until this many seconds or fits.
 _REPEAT_SECONDS, _REPEAT_FITS = 1.0, 10
-_WARM_UP_ROWS, _WARM_UP_C = 250, 10.0
+_WARM_UP_ROWS, _WARM_UP_C = 400, 10.0
 _START_SECONDS = 300.0
 
 

@@ -25,7 +25,8 @@ def precise_enough(problem: Problem, beta: np.ndarray) -> bool:
 
 
 def with_double_rows(problem: Problem) -> Problem | None:
-    """The same problem with float64 kernel rows; None where it has them already."""
+    """The same problem with float64 kernel rows; None where it has them or cannot have them."""
     if problem.kernel.dtype == np.float64:
         return None
-    return replace(problem, kernel=problem.kernel.restrict_in_double(np.arange(problem.n)))
+    kernel = problem.kernel.restrict_in_double(np.arange(problem.n))
+    return replace(problem, kernel=kernel) if kernel.dtype == np.float64 else None

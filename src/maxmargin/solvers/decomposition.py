@@ -114,9 +114,10 @@ class _Run:
             best = min(best, violation)
             if stuck or not precise_enough(self.problem, beta):
                 better = with_double_rows(self.problem)
-                if better is None:
+                if better is not None:
+                    self.problem, best = better, np.inf
+                elif stuck:
                     return Status.STALLED
-                self.problem, best = better, np.inf
 
     def _certify(self, beta: np.ndarray, improve: bool) -> None:
         start = time.perf_counter()
@@ -157,7 +158,7 @@ class _Run:
             violation, intercept = active.violation_and_intercept()
             beta[active.index] = active.beta  # before samples may be set aside with their β
             rounds += 1
-            if not precise_enough(problem, beta):
+            if not precise_enough(problem, beta) and with_double_rows(problem) is not None:
                 break
             if violation > target and self.second_order.step(active, self.may_shrink):
                 violation, intercept = active.violation_and_intercept()

@@ -124,9 +124,10 @@ class _Run:
             best = min(best, violation)
             if stuck or not precise_enough(self.problem, self.beta):
                 better = with_double_rows(self.problem)
-                if better is None:
+                if better is not None:
+                    self.problem, best = better, np.inf
+                elif stuck:
                     return Status.STALLED
-                self.problem, best = better, np.inf
 
     def _certify(self) -> float:
         self.certificate = certify(self.problem, self.beta.copy())
