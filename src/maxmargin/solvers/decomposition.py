@@ -97,6 +97,7 @@ class _Run:
         beta = self.problem.initial_beta()
         residual = certify(self.problem, beta).residual if beta.any() else self.problem.linear
         best = violation = np.inf
+        failures = 0
         while True:
             # Close to the optimum all samples stay active: else one set aside in error would
             # bring the violation back time and again.
@@ -110,12 +111,14 @@ class _Run:
                 return Status.CONVERGED
             if stop is not None:
                 return stop
-            stuck = violation > _PROGRESS * best and not self.may_shrink
+            # A pass that set samples aside in error may end worse once, not twice.
+            failures = failures + 1 if violation > _PROGRESS * best else 0
+            stuck = failures > int(self.may_shrink)
             best = min(best, violation)
             if stuck or not precise_enough(self.problem, beta):
                 better = with_double_rows(self.problem)
                 if better is not None:
-                    self.problem, best = better, np.inf
+                    self.problem, best, failures = better, np.inf, 0
                 elif stuck:
                     return Status.STALLED
 

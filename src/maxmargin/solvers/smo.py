@@ -111,6 +111,7 @@ class _Run:
         what is left is small, and converges like iterative refinement.
         """
         best = violation = np.inf
+        failures = 0
         while True:
             self.may_shrink = self.shrinking and violation > _CLOSE * self.problem.tol
             stop = self._optimise(self.problem)
@@ -120,12 +121,14 @@ class _Run:
                 return Status.CONVERGED
             if stop is not None:
                 return stop
-            stuck = violation > _PROGRESS * best and not self.may_shrink
+            # A pass that set samples aside in error may end worse once, not twice.
+            failures = failures + 1 if violation > _PROGRESS * best else 0
+            stuck = failures > int(self.may_shrink)
             best = min(best, violation)
             if stuck or not precise_enough(self.problem, self.beta):
                 better = with_double_rows(self.problem)
                 if better is not None:
-                    self.problem, best = better, np.inf
+                    self.problem, best, failures = better, np.inf, 0
                 elif stuck:
                     return Status.STALLED
 
