@@ -10,6 +10,10 @@ from maxmargin.problem import Problem
 
 # Part of tol that rounding of the rows may cost the residual.
 _SHARE_OF_TOL = 0.3
+# A certificate that is not better than this times the last one will not be so again.
+_PROGRESS = 0.9
+# Within this multiple of tol all samples stay active: one set aside in error would come back.
+_CLOSE = 20.0
 
 
 def precise_enough(problem: Problem, beta: np.ndarray) -> bool:
@@ -30,3 +34,31 @@ def with_double_rows(problem: Problem) -> Problem | None:
         return None
     kernel = problem.kernel.restrict_in_double(np.arange(problem.n))
     return replace(problem, kernel=kernel) if kernel.dtype == np.float64 else None
+
+
+class Passes:
+    """Judges the passes of a solver, each of which ends with a certificate above tol."""
+
+    def __init__(self) -> None:
+        self._best = self._violation = np.inf
+        self._failures = 0
+
+    def may_shrink(self, tol: float) -> bool:
+        """Whether the next pass is far enough from the optimum to set samples aside."""
+        return self._violation > _CLOSE * tol
+
+    def next_problem(
+        self, problem: Problem, beta: np.ndarray, violation: float, shrank: bool
+    ) -> Problem | None:
+        """The problem of the next pass, with float64 rows where these are due; None if stuck."""
+        # A pass that set samples aside in error may end worse once, not twice.
+        self._failures = self._failures + 1 if violation > _PROGRESS * self._best else 0
+        stuck = self._failures > int(shrank)
+        self._best, self._violation = min(self._best, violation), violation
+        if not stuck and precise_enough(problem, beta):
+            return problem
+        better = with_double_rows(problem)
+        if better is not None:
+            self._best, self._failures = np.inf, 0
+            return better
+        return None if stuck else problem

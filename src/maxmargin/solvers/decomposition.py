@@ -19,7 +19,7 @@ from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers._active_set import ActiveSet
 from maxmargin.solvers._polish import polish
-from maxmargin.solvers._precision import precise_enough, with_double_rows
+from maxmargin.solvers._precision import Passes, precise_enough, with_double_rows
 from maxmargin.solvers._second_order import SecondOrder
 from maxmargin.solvers.base import Solver
 
@@ -29,11 +29,8 @@ _STEPS_PER_ROUND = 50_000
 _FIRST_WORKING_SET = 256
 # Rounds between two attempts to set samples aside.
 _SHRINK_INTERVAL = 10
-# Part of tol that the rounds aim at, and the multiple of it that counts as close.
+# Part of tol that the rounds aim at.
 _TARGET = 0.9
-_CLOSE = 20.0
-# A certificate that is not better than this times the last one will not be so again.
-_PROGRESS = 0.9
 _REFINEMENTS = 8
 # Up to this many samples the solution is refined to the exact one, which is cheap there.
 _REFINED_SAMPLES = 256
@@ -96,12 +93,9 @@ class _Run:
         """
         beta = self.problem.initial_beta()
         residual = certify(self.problem, beta).residual if beta.any() else self.problem.linear
-        best = violation = np.inf
-        failures = 0
+        passes = Passes()
         while True:
-            # Close to the optimum all samples stay active: else one set aside in error would
-            # bring the violation back time and again.
-            self.may_shrink = self.shrinking and violation > _CLOSE * self.problem.tol
+            self.may_shrink = self.shrinking and passes.may_shrink(self.problem.tol)
             beta, stop = self._optimise(self.problem, beta, residual)
             self._certify(beta, improve=stop is None)
             beta, residual = self.certificate.beta, self.certificate.residual
@@ -111,16 +105,10 @@ class _Run:
                 return Status.CONVERGED
             if stop is not None:
                 return stop
-            # A pass that set samples aside in error may end worse once, not twice.
-            failures = failures + 1 if violation > _PROGRESS * best else 0
-            stuck = failures > int(self.may_shrink)
-            best = min(best, violation)
-            if stuck or not precise_enough(self.problem, beta):
-                better = with_double_rows(self.problem)
-                if better is not None:
-                    self.problem, best, failures = better, np.inf, 0
-                elif stuck:
-                    return Status.STALLED
+            following = passes.next_problem(self.problem, beta, violation, self.may_shrink)
+            if following is None:
+                return Status.STALLED
+            self.problem = following
 
     def _certify(self, beta: np.ndarray, improve: bool) -> None:
         start = time.perf_counter()

@@ -13,7 +13,7 @@ from maxmargin.optimality import certify, violation_and_intercept
 from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers._polish import polish
-from maxmargin.solvers._precision import precise_enough, with_double_rows
+from maxmargin.solvers._precision import Passes
 from maxmargin.solvers._smo_steps import (
     CONVERGED,
     EXHAUSTIVE,
@@ -45,10 +45,6 @@ _WHOLE_MATRIX = 1024
 _REFINEMENTS = 8
 _EXACT = 1e-8
 _UNLIMITED = np.iinfo(np.int64).max
-# A certificate that does not get better than this factor times the last one will not do so again.
-_PROGRESS = 0.9
-# Within this multiple of tol all samples stay active: one set aside in error would come back.
-_CLOSE = 20.0
 
 
 class SMO(Solver):
@@ -110,10 +106,9 @@ class _Run:
         is replaced by one computed from scratch, and the steps go on from there:
         what is left is small, and converges like iterative refinement.
         """
-        best = violation = np.inf
-        failures = 0
+        passes = Passes()
         while True:
-            self.may_shrink = self.shrinking and violation > _CLOSE * self.problem.tol
+            self.may_shrink = self.shrinking and passes.may_shrink(self.problem.tol)
             stop = self._optimise(self.problem)
             violation = self._certify()
             if violation <= self.problem.tol:
@@ -121,16 +116,10 @@ class _Run:
                 return Status.CONVERGED
             if stop is not None:
                 return stop
-            # A pass that set samples aside in error may end worse once, not twice.
-            failures = failures + 1 if violation > _PROGRESS * best else 0
-            stuck = failures > int(self.may_shrink)
-            best = min(best, violation)
-            if stuck or not precise_enough(self.problem, self.beta):
-                better = with_double_rows(self.problem)
-                if better is not None:
-                    self.problem, best, failures = better, np.inf, 0
-                elif stuck:
-                    return Status.STALLED
+            following = passes.next_problem(self.problem, self.beta, violation, self.may_shrink)
+            if following is None:
+                return Status.STALLED
+            self.problem = following
 
     def _certify(self) -> float:
         self.certificate = certify(self.problem, self.beta.copy())
