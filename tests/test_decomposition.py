@@ -1,7 +1,10 @@
 """The block method: its second-order parts against naive ones, and optimality at any C."""
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.optimize import LinearConstraint, minimize
 
 from maxmargin import SVC
@@ -9,6 +12,7 @@ from maxmargin.formulations import c_svc
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.matrix import FeatureKernelMatrix, PrecomputedKernelMatrix
 from maxmargin.monitor import Monitor
+from maxmargin.optimality import certify
 from maxmargin.problem import Problem
 from maxmargin.solvers import Decomposition
 from maxmargin.solvers._active_set import ActiveSet
@@ -79,11 +83,23 @@ def test_many_free_samples_are_chosen_by_their_coupling():
     rng = np.random.default_rng(0)
     near, far = rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 100
     X, y = np.vstack([near, far]), np.tile([1.0, -1.0], 60)
-    active = ActiveSet(problem_of(X, y, 1.0), 0.5 * y, np.zeros(120))
+    active = ActiveSet(problem_of(X, y, 1.0), 0.5 * y, np.zeros(120), defaultdict(float))
     active.residual[0], active.residual[1] = 5.0, -5.0
     working = active.select(16, last=np.arange(2))
     assert {0, 1} <= set(working)
     assert (working < 60).sum() >= 12
+
+
+def test_rows_are_kept_of_free_samples_that_move_again():
+    X, y = two_gaussians(40)
+    problem = problem_of(X, y, 1.0)
+    active = ActiveSet(problem, np.zeros(40), problem.linear, defaultdict(float))
+    to_bound, back = np.array([0, 1, 2, 39]), np.array([0])
+    for index, change, kept in [(to_bound, y[to_bound], []), (back, -0.5 * y[back], [0])]:
+        active.beta[index] += change
+        active.update_residual(index, change)
+        assert np.flatnonzero(active.cache.slot_of >= 0).tolist() == kept
+        assert_allclose(active.residual, certify(problem, active.beta).residual, atol=1e-12)
 
 
 def test_newton_solves_the_problem_of_the_free_samples():

@@ -102,6 +102,14 @@ def check_matrix(K, expected, loose):
     assert product.dtype == np.float64
     assert_allclose(product, expected[:, index] @ coefficients, atol=1e-13 * max(1.0, scale))
     assert_array_equal(K.product(np.empty(0, int), np.empty(0)), np.zeros(n))
+    residual = rng.normal(size=n)
+    reduced = residual.copy()
+    K.subtract(reduced, index, coefficients)
+    assert_allclose(residual - reduced, product, atol=1e-11 + loose["rtol"] * scale)
+    columns = rng.permutation(n)[: max(1, n // 3)]
+    cross = K.cross(index, columns)
+    assert cross.dtype == K.dtype
+    assert_allclose(cross, expected[np.ix_(index, columns)], **loose)
     block = K.block(index)
     assert block.dtype == np.float64
     assert_allclose(block, expected[np.ix_(index, index)], **tight)

@@ -190,6 +190,23 @@ def sparse_block(
 
 
 @njit(cache=True, nogil=True)
+def take_rows(data, indices, indptr, rows):
+    """Data, indices and indptr of the rows `rows` of a CSR matrix, in that order."""
+    new_indptr = np.zeros(rows.size + 1, indptr.dtype)
+    for i in range(rows.size):
+        new_indptr[i + 1] = new_indptr[i] + indptr[rows[i] + 1] - indptr[rows[i]]
+    new_data = np.empty(new_indptr[-1], data.dtype)
+    new_indices = np.empty(new_indptr[-1], indices.dtype)
+    for i in range(rows.size):
+        at = new_indptr[i]
+        for k in range(indptr[rows[i]], indptr[rows[i] + 1]):
+            new_data[at] = data[k]
+            new_indices[at] = indices[k]
+            at += 1
+    return new_data, new_indices, new_indptr
+
+
+@njit(cache=True, nogil=True)
 def squared_norms(data, indptr):
     """Squared norms of the rows of a CSR matrix, summed in float64."""
     norms = np.empty(indptr.size - 1)

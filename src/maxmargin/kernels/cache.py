@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import psutil
 
-from maxmargin.kernels._gather import gather_block
+from maxmargin.kernels._rows import gather_block
 from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.parallel import run_blocks, split
 

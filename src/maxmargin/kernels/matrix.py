@@ -16,8 +16,9 @@ import scipy.sparse as sp
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from maxmargin.kernels._rows import subtract_rows
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.samples import Samples, as_samples
+from maxmargin.kernels.samples import Samples, aligned_zeros, as_samples
 from maxmargin.parallel import n_threads, run_blocks, split
 
 # Tiles of this many rows and columns: large enough for BLAS to reach its speed.
@@ -34,7 +35,7 @@ def _buffer(shape: tuple[int, int], dtype) -> np.ndarray:
         held = _thread.buffers = {}
     key = np.dtype(dtype).char
     if key not in held or held[key].size < size:
-        held[key] = np.empty(max(size, _TILE_ROWS * _TILE_COLUMNS), dtype)
+        held[key] = aligned_zeros((max(size, _TILE_ROWS * _TILE_COLUMNS),), dtype)
     return held[key][:size].reshape(shape)
 
 
@@ -118,6 +119,16 @@ class KernelMatrix(ABC):
     def restrict(self, index: np.ndarray) -> KernelMatrix:
         """The matrix of a subset of the samples, in that order."""
 
+    def subtract(self, residual: np.ndarray, index: np.ndarray, change: np.ndarray) -> None:
+        """residual −= K[:, index] @ change, in the precision of `rows`, none of which is kept."""
+        residual -= self.product(index, change)
+
+    def cross(self, index: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """K[index][:, columns] as a new array of `dtype`."""
+        rows = np.empty((len(index), self.n), self.dtype)
+        self.rows(index, rows)
+        return rows[:, columns]
+
     def restrict_in_double(self, index: np.ndarray) -> KernelMatrix:
         """The same with float64 rows, where the data behind the matrix allow it."""
         return self.restrict(index)
@@ -169,15 +180,38 @@ class FeatureKernelMatrix(KernelMatrix):
     def rows(self, index, out, slots=None):
         index = np.asarray(index)
         slots = np.arange(len(index)) if slots is None else slots
-        lefts = [
-            (part, self._samples.subset(index[part])) for part in split(len(index), _TILE_ROWS)
-        ]
+        self._fill(index, self._samples, out, slots)
+
+    def cross(self, index, columns):
+        out = np.empty((len(index), len(columns)), self.dtype)
+        self._fill(index, self._samples.subset(columns), out, np.arange(len(index)))
+        return out
+
+    def _fill(self, index, right: Samples, out: np.ndarray, slots: np.ndarray) -> None:
+        """out[slots[k], :] = values of sample index[k] with the samples `right`."""
 
         def fill(tile) -> None:
             (part, left), columns = tile
-            out[slots[part], columns] = kernel_tile(self.function, left, self._samples, columns)
+            out[slots[part], columns] = kernel_tile(self.function, left, right, columns)
 
-        run_blocks(fill, pairs(lefts, split(self.n, _columns_of_tile(len(index), self.n))))
+        columns = split(right.n, _columns_of_tile(len(index), right.n))
+        run_blocks(fill, pairs(self._lefts(index), columns))
+        self.count(len(index) * right.n)
+
+    def _lefts(self, index: np.ndarray) -> list[tuple[slice, Samples]]:
+        """The samples `index`, as many at a time as a tile has rows."""
+        return [(part, self._samples.subset(index[part])) for part in split(len(index), _TILE_ROWS)]
+
+    def subtract(self, residual, index, change):
+        lefts = self._lefts(index)
+
+        def subtract(columns: slice) -> None:
+            target = residual[columns]
+            for part, left in lefts:
+                tile = kernel_tile(self.function, left, self._samples, columns)
+                subtract_rows(target, tile, np.arange(left.n), change[part], 0, target.size)
+
+        run_blocks(subtract, split(self.n, _columns_of_tile(len(index), self.n)))
         self.count(len(index) * self.n)
 
     def product(self, index, coefficients):
@@ -251,6 +285,9 @@ class PrecomputedKernelMatrix(KernelMatrix):
         for part in split(len(index), _TILE_ROWS):
             result += coefficients[part] @ self._values(index[part])
         return result
+
+    def cross(self, index, columns):
+        return self.K[self.index[index][:, np.newaxis], self.index[columns]].astype(self.dtype)
 
     def columns(self, index):
         return self.K[self.index[:, np.newaxis], self.index[index]].astype(np.float64)

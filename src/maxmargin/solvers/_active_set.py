@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
-from maxmargin.kernels._gather import gather_block
+from maxmargin.kernels._rows import gather_block, subtract_rows
 from maxmargin.kernels.cache import RowCache
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.parallel import n_threads, run_blocks, split
 from maxmargin.problem import Problem
-from maxmargin.solvers._block_steps import subtract_rows
 from maxmargin.solvers._smo_steps import SECOND_ORDER, set_penalties, smo_steps
 
 _GATHER_ROWS = 128
@@ -33,15 +37,23 @@ class ActiveSet:
     problem : the problem of the active samples
     index : their numbers in the whole problem
     beta, residual : float64; residual is p − Kβ over all samples of the whole problem
+    seconds : where the time went
     """
 
-    def __init__(self, problem: Problem, beta: np.ndarray, residual: np.ndarray):
-        self.problem = problem
+    def __init__(
+        self,
+        problem: Problem,
+        beta: np.ndarray,
+        residual: np.ndarray,
+        seconds: defaultdict[str, float],
+    ):
+        self.problem, self.seconds = problem, seconds
         self.index = np.arange(problem.n)
         self.beta, self.residual = beta.copy(), residual.copy()
         self.diagonal = problem.kernel.diagonal().astype(np.float32)
         self.cache = RowCache(problem.kernel, problem.cache_bytes)
         self._clock = 0
+        self._has_moved = np.zeros(problem.n, bool)
         self._remember(-0.5 * float(beta @ (problem.linear + residual)))
 
     def _remember(self, objective: float) -> None:
@@ -109,22 +121,54 @@ class ActiveSet:
         slots = self.fetch(index)
         if len(index) == self.cache.n_slots == self.n and np.array_equal(slots, index):
             return self.cache.rows  # the whole matrix, in order
-        columns = index.astype(np.uint32)
         out = np.empty((len(index), len(index)), self.cache.rows.dtype)
+        self._gather(slots, index, out)
+        return out
+
+    def _gather(self, slots: np.ndarray, columns: np.ndarray, out: np.ndarray) -> None:
+        """out = the columns of the cached rows in `slots`."""
+        columns = columns.astype(np.uint32)
 
         def gather(part: slice) -> None:
             gather_block(self.cache.rows, slots[part], columns, out[part])
 
-        run_blocks(gather, split(len(index), max(_GATHER_ROWS, _WORTH_THREADS // len(index))))
+        run_blocks(gather, split(len(slots), max(_GATHER_ROWS, _WORTH_THREADS // len(columns))))
+
+    def _working_block(self, working: np.ndarray) -> np.ndarray:
+        """The same for a working set, of which only a few samples may move.
+
+        A row that is not there is computed over the working set alone; over all samples
+        it is computed once its sample has moved.
+        """
+        if len(working) == self.n:
+            return self.block(working)
+        slots = self.cache.slot_of[working]
+        absent = np.flatnonzero(slots < 0)
+        present = np.flatnonzero(slots >= 0)
+        self.fetch(working[present])
+        out = np.empty((len(working), len(working)), self.cache.rows.dtype)
+        ordered = np.empty_like(out[: len(present)])
+        self._gather(slots[present], working, ordered)
+        out[present] = ordered
+        with self._kernel_time():
+            out[absent] = self.problem.kernel.cross(working[absent], working)
         return out
 
     def fetch(self, index: np.ndarray) -> np.ndarray:
+        """The slots of these rows in the cache, where the missing ones are put."""
         self._clock += 1
-        return self.cache.fetch(index, self._clock)
+        with self._kernel_time():
+            return self.cache.fetch(index, self._clock)
+
+    @contextmanager
+    def _kernel_time(self) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds["kernel"] += time.perf_counter() - start
 
     def pair_steps(self, working: np.ndarray, tol: float, max_steps: int) -> tuple[int, int]:
         """Optimise the working set by pair steps: how many were taken, how many samples moved."""
-        K = self.block(working)
+        K = self._working_block(working)
         beta, residual = self.beta[working], self.residual[working]
         lower, upper = self.problem.lower[working], self.problem.upper[working]
         grow = np.empty(len(working), np.float32)
@@ -146,7 +190,13 @@ class ActiveSet:
     def update_residual(self, index: np.ndarray, change: np.ndarray) -> int:
         """Carry a change of β over to the residual of all active samples; how many moved."""
         moved = np.flatnonzero(change)
-        slots, amounts = self.fetch(index[moved]), change[moved]
+        index, change = index[moved], change[moved]
+        kept = self._worth_keeping(index)
+        self._has_moved[index] = True
+        if not kept.all():
+            with self._kernel_time():
+                self.problem.kernel.subtract(self.residual, index[~kept], change[~kept])
+        slots, amounts = self.fetch(index[kept]), change[kept]
 
         def subtract(part: slice) -> None:
             subtract_rows(self.residual, self.cache.rows, slots, amounts, part.start, part.stop)
@@ -154,6 +204,18 @@ class ActiveSet:
         threads = n_threads() if len(moved) * self.n > _WORTH_THREADS else 1
         run_blocks(subtract, split(self.n, -(-self.n // threads)))
         return len(moved)
+
+    def _worth_keeping(self, index: np.ndarray) -> np.ndarray:
+        """Whose kernel rows will be wanted again: those of free samples that move once more.
+
+        Most bounded support vectors go from one bound to the other and stay. To store a
+        row costs more than to compute it, so theirs are used and forgotten. Where
+        most of those that move are free, these are the solution taking shape.
+        """
+        beta = self.beta[index]
+        free = (beta > self.problem.lower[index]) & (beta < self.problem.upper[index])
+        again = self._has_moved[index] | (2 * np.count_nonzero(free) > len(free))
+        return (free & again) | (self.cache.slot_of[index] >= 0)
 
     def shrink(self) -> bool:
         """Set samples aside that are safely at their bound; whether any were."""
@@ -171,6 +233,7 @@ class ActiveSet:
         self.problem = self.problem.restrict(kept)
         self.index, self.diagonal = self.index[kept], self.diagonal[kept]
         self.beta, self.residual = self.beta[kept], self.residual[kept]
+        self._has_moved = self._has_moved[kept]
         self.cache.restrict(kept, self.problem.kernel)
         self._remember(objective)
         return True

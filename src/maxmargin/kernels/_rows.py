@@ -1,4 +1,4 @@
-"""Compiled passes of the block method over all active samples."""
+"""Compiled passes over kernel rows: copies of scattered values, and sums of rows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ import numpy as np
 from numba import njit
 
 
+@njit(cache=True, nogil=True)
+def gather_block(rows, slots, columns, out):
+    """out[a, b] = rows[slots[a], columns[b]]; unsigned columns save a test for negative ones."""
+    for a in range(slots.size):
+        row = rows[slots[a]]
+        target = out[a]
+        for b in range(columns.size):
+            target[b] = row[columns[b]]
+
+
 @njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
 def subtract_rows(residual, rows, slots, change, start, stop):
-    """residual[start:stop] −= Σ_k change[k] · rows[slots[k], start:stop].
+    """residual[start:stop] −= Σ_k change[k] · rows[slots[k], start:stop], summed in float64.
 
     Four rows at a time, so that the residual is read and written less often.
     """
