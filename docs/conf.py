@@ -8,14 +8,15 @@ project = "maxmargin"
 version = release = maxmargin.__version__
 extensions = [
     "myst_parser",
+    "numpydoc",
     "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
 ]
 
 html_theme = "furo"
 html_title = f"maxmargin {release}"
+html_theme_options = {"light_css_variables": {"code-font-size": "75%"}}  # a report fits a line
 html_show_copyright = False
 html_show_sourcelink = False
 html_copy_source = False
@@ -26,9 +27,7 @@ copybutton_prompt_text = "$ "
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say it in words
-napoleon_google_docstring = False
-napoleon_use_rtype = False
-napoleon_use_ivar = True
+numpydoc_show_class_members = False
 default_role = "literal"  # docstrings write `name`
 
 # Files of the repository that are pages of the site too, but not by the same name.

@@ -29,6 +29,7 @@ from markdown_it import MarkdownIt
 from sklearn.datasets import dump_svmlight_file, make_classification
 from sklearn.exceptions import ConvergenceWarning
 
+import maxmargin
 from maxmargin.cli import main
 from maxmargin.solvers import SOLVERS
 
@@ -226,6 +227,22 @@ def test_the_comparison_sees_differences():
         assert_shown("one line\n", "one line\nmore\n", "")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pip install '.[nonsense]'",
+        "make nonsense",
+        "python benchmarks/peers.py --nonsense",
+        "python examples/demo.py",
+        "nonsense",
+        "maxmargin train missing",
+    ],
+)
+def test_wrong_commands_are_seen(command, folder, capsys):
+    with pytest.raises(AssertionError, match=r"nonsense|missing|should be run"):
+        run_command(command, "", "here", folder, capsys)
+
+
 # --- what pages say of the project ------------------------------------------
 
 
@@ -258,3 +275,10 @@ def test_every_solver_is_explained(name):
     text = (ROOT / name).read_text()
     for solver in SOLVERS:
         assert f'`"{solver}"`' in text, f"{name} says nothing of {solver!r}"
+
+
+@pytest.mark.parametrize("module", [maxmargin, maxmargin.io, maxmargin.solvers])
+def test_every_public_name_is_in_the_reference(module):
+    text = (ROOT / "docs" / "api.md").read_text()
+    for name in module.__all__:
+        assert f"{module.__name__}.{name}" in text, f"docs/api.md lacks {name}"
