@@ -2,7 +2,7 @@
 
 - ``python`` blocks are executed, those of a page in order and in one namespace, in a folder
   of their own. All names are imported by the page itself; only `X` and `y`, a small problem,
-  are there already, and so is FOLDER, which stands for a folder of benchmark data.
+  are there already, and so are `STAND_INS`, small files in the place of benchmark data.
 - ``console`` blocks hold commands (``$ maxmargin …``) and their output. Commands run through
   the real command line in the same folder. In blocks of another kind, or none, the lines of
   a block that begins with a command are commands.
@@ -40,6 +40,7 @@ PAGES = sorted(
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 CHECKED_ONLY = ("pip", "make", "python")
 COMMANDS = ("maxmargin", *CHECKED_ONLY)
+STAND_INS = ("a4a", "a4a.t", "a9a", "a9a.t", "FOLDER/a9a")
 # What another machine, or another number of threads, may see otherwise.
 VOLATILE = {"seconds", "n_iter", "kkt_violation", "duality_gap"}
 
@@ -82,11 +83,13 @@ def commands_of(block: Block) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Where a page's blocks run: a folder, with FOLDER in it."""
+    """Where a page's blocks run: a folder with FOLDER and small files in it."""
     matplotlib.use("Agg")
     X, y = make_classification(1000, 12, random_state=0)
     (tmp_path / "FOLDER").mkdir()
-    dump_svmlight_file(X, 2 * y - 1, str(tmp_path / "FOLDER" / "a9a"), zero_based=False)
+    for name in STAND_INS:
+        n = 1000 if name.startswith("FOLDER") else 100
+        dump_svmlight_file(X[:n], 2 * y[:n] - 1, str(tmp_path / name), zero_based=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     return tmp_path
