@@ -5,15 +5,19 @@ BIN := $(VENV)/bin
 # One worker a core; each worker's own threads are then held to one core.
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: demo test test-all lint format bench clean
+.PHONY: demo test test-all lint format bench docs clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,lint,plot]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test,lint]"
 	touch $@
 
 $(VENV)/.bench-ready: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	touch $@
+
+$(VENV)/.docs-ready: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	touch $@
 
 demo: $(VENV)/.ready
@@ -38,5 +42,10 @@ format: $(VENV)/.ready
 bench: $(VENV)/.bench-ready
 	$(BIN)/python benchmarks/peers.py $(if $(DATA),--data $(DATA)) $(BENCH_OPTIONS)
 
+# Warnings are errors. The pages open from site/index.html without a network.
+docs: $(VENV)/.docs-ready
+	$(BIN)/python -m sphinx -W --keep-going -q -E docs site
+	@echo "Open site/index.html"
+
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) site .pytest_cache .ruff_cache .mypy_cache

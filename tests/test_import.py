@@ -10,7 +10,12 @@ import maxmargin
 
 @pytest.mark.parametrize(
     "statement",
-    ["import maxmargin", "import maxmargin; dir(maxmargin)", "from maxmargin import SVC; SVC()"],
+    [
+        "import maxmargin",
+        "import maxmargin; dir(maxmargin)",
+        "from maxmargin import SVC; SVC()",
+        "from maxmargin import io; io.read_data; io.load_model",
+    ],
 )
 def test_import_leaves_the_compiler_alone(statement):
     code = f"{statement}\nimport sys\nprint([m for m in ('numba', 'llvmlite') if m in sys.modules])"

@@ -2,6 +2,7 @@
 
 import sys
 
+import matplotlib
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,9 +13,8 @@ from maxmargin import SVC
 from maxmargin.plotting import BoundaryDisplay, ConvergenceDisplay
 from maxmargin.solvers import SMO
 
-matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 
 @pytest.fixture(autouse=True)

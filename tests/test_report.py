@@ -145,3 +145,15 @@ def test_to_dict_survives_json(models, kind):
     assert again["problems"][0]["history"][-1]["n_iter"] == report[0].n_iter
     assert set(FIELDS) - {"history"} <= set(again)
     assert set(FIELDS) <= set(again["problems"][0])
+
+
+@pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])
+def test_what_json_cannot_hold_is_null(models, number):
+    good = models["binary"].fit_report_[0]
+    odd = dataclasses.replace(good, duality_gap=number, details={"values": np.array([1, number])})
+    for problems in ([good, odd], [odd, good]):
+        whole = FitReport(problems, seconds=1.0, n_support=3, tol=1e-3).to_dict()
+        assert json.loads(json.dumps(whole, allow_nan=False)) == whole
+        assert whole["problems"][problems.index(odd)]["duality_gap"] is None
+        assert whole["problems"][problems.index(odd)]["details"] == {"values": [1.0, None]}
+        assert (whole["duality_gap"] is None) == (number != -np.inf)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import importlib
 
 __version__ = "0.1.0"
-__all__ = ["SVC", "solvers"]
+__all__ = ["SVC", "io", "plotting", "solvers"]
 
 # Loaded when first used, so that `import maxmargin` costs what scikit-learn's import costs.
 _HOMES = {"SVC": "maxmargin.estimators.svc"}
+_MODULES = ("io", "plotting", "solvers")
 
 
 def __getattr__(name: str):
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name == "solvers":
-        return importlib.import_module("maxmargin.solvers")
+    if name in _MODULES:
+        return importlib.import_module(f"maxmargin.{name}")
     raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
@@ -81,6 +82,11 @@ class FitReport:
     def _distinct(self, name: str) -> str:
         return " | ".join(dict.fromkeys(getattr(problem, name) for problem in self.problems))
 
+    def _largest(self, name: str) -> float:
+        """The largest; unknown (NaN) where one of them is, which `max` may pass over."""
+        values = [getattr(problem, name) for problem in self.problems]
+        return math.nan if any(map(math.isnan, values)) else max(values)
+
     @property
     def solver(self) -> str:
         return self._distinct("solver")
@@ -111,23 +117,27 @@ class FitReport:
 
     @property
     def duality_gap(self) -> float:
-        return max(problem.duality_gap for problem in self.problems)
+        return self._largest("duality_gap")
 
     @property
     def kkt_violation(self) -> float:
-        return max(problem.kkt_violation for problem in self.problems)
+        return self._largest("kkt_violation")
 
     @property
     def history(self) -> list[Progress]:
         return [line for problem in self.problems for line in problem.history]
 
     def to_dict(self) -> dict:
-        """The whole report as plain dictionaries, lists, strings and numbers."""
+        """The whole report as dictionaries, lists, strings and numbers that JSON has.
+
+        What is infinite or not a number, such as a bound that a solver cannot give, is None.
+        """
         names = ("solver", "reason", "status", "exact", "seconds", "n_iter", "kernel_evaluations",
                  "n_support", "objective", "duality_gap", "kkt_violation", "tol")  # fmt: skip
-        return {name: getattr(self, name) for name in names} | {
-            "problems": [asdict(problem) for problem in self.problems]
-        }
+        return plain(
+            {name: getattr(self, name) for name in names}
+            | {"problems": [asdict(problem) for problem in self.problems]}
+        )
 
     def _rows(self) -> list[list[str]]:
         shown = self.problems if len(self.problems) <= _ROWS_SHOWN else self.problems[:_ROWS_SHOWN]
@@ -171,3 +181,21 @@ class FitReport:
 
 def _text(value) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def plain(value, not_finite=lambda number: None):
+    """The value as JSON can hold it: NumPy's types as Python's, anything unknown as text.
+
+    `not_finite` says what becomes of the numbers that JSON does not have.
+    """
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(entry, not_finite) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry, not_finite) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return not_finite(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from typing import Any
+
+from maxmargin.report import plain
 
 
 def emit(text: str) -> None:
@@ -24,21 +25,7 @@ def discard_output() -> None:
 
 def print_json(values: dict[str, Any]) -> None:
     """One JSON object; numbers that JSON does not have become null."""
-    emit(json.dumps(_plain(values), allow_nan=False))
-
-
-def _plain(value):
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return str(value)
+    emit(json.dumps(plain(values), allow_nan=False))
 
 
 def report_values(report) -> dict[str, Any]:

@@ -82,11 +82,11 @@ def train(
     path = model or _default_model(data, classes, estimator)
     _check_model_file(path, classes, estimator)
     fit(estimator, dataset, len(classes), quiet or json)
+    page = "" if report is None else _page(estimator, dataset)
+    if dataset.feature_names is not None:
+        estimator.feature_names_in_ = np.asarray(dataset.feature_names, dtype=object)
     save_model(estimator, path)
     if report is not None:
-        from maxmargin.html_report import html_report
-
-        page = html_report(estimator, dataset.X, dataset.labels, title=dataset.name)
         with atomic_write(report) as file:
             file.write(page.encode())
     _announce(estimator, dataset, path, report, json, quiet)
@@ -121,8 +121,12 @@ def fit(estimator, dataset: Dataset, n_classes: int, quiet: bool) -> None:
             estimator.set_params(solver=name)
     for sentence in dict.fromkeys(str(one.message) for one in caught):
         typer.echo(f"maxmargin: {sentence}", err=True)
-    if dataset.feature_names is not None:
-        estimator.feature_names_in_ = np.asarray(dataset.feature_names, dtype=object)
+
+
+def _page(estimator, dataset: Dataset) -> str:
+    from maxmargin.html_report import html_report
+
+    return html_report(estimator, dataset.X, dataset.labels, title=dataset.name)
 
 
 def _default_model(data: str, classes: np.ndarray, estimator) -> str:

@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
+from maxmargin.estimators._fitted import fitted_attributes
 from maxmargin.estimators._validation import TrainingData, validate_training_data
 from maxmargin.estimators._watch import watched_task
 from maxmargin.multiclass import BinaryTask, binary_tasks, coefficients_by_task, merge
@@ -81,8 +82,8 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         told = {"X": X, "y": y, "metadata": metadata}
         context.call_on_fit_task_begin(estimator=self, **told)
         fixed = {
-            "_gamma": self._resolve_gamma(data.X, data.sample_weights),
-            "_sparse": self._is_sparse(data.X),
+            "gamma": self._resolve_gamma(data.X, data.sample_weights),
+            "sparse": self._is_sparse(data.X),
         }
         starts = self._warm_starts(data, tasks)
         interrupt = Interrupt()
@@ -93,7 +94,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             return self._attributes(data, tasks, [*answers, _Answer(beta, intercept)], fixed)
 
         with session(resolve_n_jobs(self.n_jobs)), interrupt.listening():
-            problems = self._problems(data, tasks, fixed["_gamma"], starts, seed)
+            problems = self._problems(data, tasks, fixed["gamma"], starts, seed)
             for task, problem in zip(tasks, problems, strict=True):
                 with watched_task(self, context, interrupt, start, attributes_now, told) as monitor:
                     answer, report = self._solve_task(solver, task, problem, monitor, data)
@@ -208,26 +209,19 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         betas = [answer.beta for answer in answers]
         intercept = np.array([answer.intercept for answer in answers])
         support, n_support, dual_coef = merge(tasks, betas, data.codes, len(data.classes))
-        sparse = fixed["_sparse"]
-        stored = sp.csr_array(dual_coef) if sparse else dual_coef
-        # scikit-learn's sign: with two classes a positive decision means the second one, while
-        # the private attributes keep LIBSVM's sign, in which it means the first.
-        sign = -1.0 if len(data.classes) == 2 else 1.0
-        shape = data.X.shape if hasattr(data.X, "shape") else (_num_samples(data.X),)
-        return fixed | {
-            "classes_": data.classes,
-            "class_weight_": data.class_weight,
-            "support_": support.astype(np.int32),
-            "support_vectors_": self._support_vectors(data.X, support),
-            "_n_support": n_support,
-            "_dual_coef_": stored,
-            "_intercept_": intercept,
-            "dual_coef_": sign * stored,
-            "intercept_": sign * intercept,
-            "shape_fit_": shape,
-            "_X_fit": data.X if callable(self.kernel) else None,
-            "_fit_C": self.C,
-        }
+        return fitted_attributes(
+            classes=data.classes,
+            class_weight=data.class_weight,
+            support=support.astype(np.int32),
+            vectors=self._support_vectors(data.X, support),
+            n_support=n_support,
+            dual_coef=dual_coef,
+            intercept=intercept,
+            shape=data.X.shape if hasattr(data.X, "shape") else (_num_samples(data.X),),
+            X_fit=data.X if callable(self.kernel) else None,
+            C=self.C,
+            **fixed,
+        )
 
     def _support_vectors(self, X, support: np.ndarray):
         if self.kernel == "precomputed" or callable(self.kernel):

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassifierMixin, clone
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import deprecated
+from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.estimators._probability import ProbabilityMixin
 from maxmargin.estimators._validation import validate_features
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.multiclass import coefficients_by_task, votes
 from maxmargin.parallel import resolve_n_jobs, session
-
-_PROBABILITY_GONE = (
-    "was deprecated in version 1.9 of scikit-learn and will be removed in 1.11 as the "
-    "`probability=True` option for SVC is."
-)
-
-
-def _has_probability(estimator) -> bool:
-    if estimator.probability == "deprecated" or not estimator.probability:
-        raise AttributeError("predict_proba is not available when probability=False")
-    return True
 
 
 def _has_stages(estimator) -> bool:
@@ -41,7 +28,7 @@ def _has_stages(estimator) -> bool:
     return True
 
 
-class SVC(ClassifierMixin, BaseSVM):
+class SVC(ProbabilityMixin, ClassifierMixin, BaseSVM):
     """C-support vector classification, trained fast and to a proven optimum.
 
     Takes every parameter of :class:`sklearn.svm.SVC` with the same meaning, has
@@ -355,62 +342,3 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         else:
             coef.flags.writeable = False
         return coef
-
-    def _finish(self, data, X, y, sample_weight):
-        if self.probability == "deprecated":
-            return
-        warnings.warn(
-            "The `probability` parameter was deprecated in 1.9 of scikit-learn and will be "
-            "removed in version 1.11. Use `CalibratedClassifierCV(SVC(), ensemble=False)` "
-            "instead of `SVC(probability=True)`",
-            FutureWarning,
-            stacklevel=6,
-        )
-        if self.probability:
-            self._calibrated = self._calibrate(X, y, sample_weight)
-
-    def _calibrate(self, X, y, sample_weight):
-        from sklearn.calibration import CalibratedClassifierCV
-        from sklearn.model_selection import StratifiedKFold
-
-        folds = min(5, np.bincount(np.unique(y, return_inverse=True)[1]).min())
-        plain = clone(self).set_params(probability="deprecated", warm_start=False)
-        if folds >= 2:
-            splits = StratifiedKFold(folds, shuffle=True, random_state=self.random_state)
-        else:  # a class of one sample cannot be held out
-            splits = [(np.arange(len(y)), np.arange(len(y)))]
-        calibrated = CalibratedClassifierCV(plain, ensemble=False, cv=splits)
-        return calibrated.fit(X, y, sample_weight=sample_weight)
-
-    @available_if(_has_probability)
-    def predict_proba(self, X):
-        """Probabilities of the classes, by Platt's method in cross-validation."""
-        check_is_fitted(self)
-        if not hasattr(self, "_calibrated"):
-            raise NotFittedError(
-                "predict_proba is not available when fitted with probability=False"
-            )
-        return self._calibrated.predict_proba(X)
-
-    @available_if(_has_probability)
-    def predict_log_proba(self, X):
-        """Logarithms of the probabilities of the classes."""
-        return np.log(self.predict_proba(X))
-
-    @deprecated(f"Attribute `probA_` {_PROBABILITY_GONE}")  # type: ignore[prop-decorator]
-    @property
-    def probA_(self):
-        """Slopes of Platt's sigmoids, where `probability=True`."""
-        return self._sigmoids("a_")
-
-    @deprecated(f"Attribute `probB_` {_PROBABILITY_GONE}")  # type: ignore[prop-decorator]
-    @property
-    def probB_(self):
-        """Offsets of Platt's sigmoids, where `probability=True`."""
-        return self._sigmoids("b_")
-
-    def _sigmoids(self, name: str) -> np.ndarray:
-        if not hasattr(self, "_calibrated"):
-            return np.empty(0)
-        calibrators = self._calibrated.calibrated_classifiers_[0].calibrators
-        return np.array([getattr(calibrator, name) for calibrator in calibrators])

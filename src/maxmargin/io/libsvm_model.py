@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.estimators._fitted import set_fitted
 from maxmargin.estimators.svc import SVC
-from maxmargin.io._fitted import set_fitted
 from maxmargin.io.files import DataError, atomic_write, display_name, open_binary
 
 # LIBSVM's names of the kernels, and which parameters each writes.

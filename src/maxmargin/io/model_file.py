@@ -10,17 +10,18 @@ import io
 import json
 import os
 import zipfile
+from dataclasses import asdict
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.estimators._fitted import set_fitted
 from maxmargin.estimators.svc import SVC
-from maxmargin.io._fitted import set_fitted
 from maxmargin.io.files import DataError, atomic_write, display_name, format_suffix, open_binary
 from maxmargin.io.libsvm_model import load_libsvm_model, save_libsvm_model
 from maxmargin.monitor import Progress
-from maxmargin.report import FitReport, ProblemReport
+from maxmargin.report import FitReport, ProblemReport, plain
 
 _FORMAT = "maxmargin SVC 1"
 
@@ -68,17 +69,16 @@ def _arrays(model: SVC) -> dict[str, np.ndarray]:
     parameters["class_weight"] = _pairs(model.class_weight)
     if not isinstance(model.random_state, int | None):
         parameters["random_state"] = None
-    report = model.fit_report_.to_dict() if hasattr(model, "fit_report_") else None
     description = {
         "format": _FORMAT,
         "parameters": parameters,
         "gamma": float(model._gamma),
         "shape_fit": [int(size) for size in model.shape_fit_],
-        "report": report,
+        "report": _report_parts(model.fit_report_) if hasattr(model, "fit_report_") else None,
     }
     dual_coef = model._dual_coef_.toarray() if model._sparse else model._dual_coef_
     arrays = {
-        "description": np.array(json.dumps(description, default=_plain)),
+        "description": np.array(json.dumps(plain(description, _tagged), allow_nan=False)),
         "classes": model.classes_,
         "class_weight": model.class_weight_,
         "n_support": model._n_support,
@@ -97,7 +97,7 @@ def _arrays(model: SVC) -> dict[str, np.ndarray]:
 
 
 def _model(arrays: dict[str, np.ndarray], name: str) -> SVC:
-    description = json.loads(str(arrays["description"]))
+    description = json.loads(str(arrays["description"]), object_hook=_untagged)
     if description["format"] != _FORMAT:
         raise DataError(f"{name}: is a model of a later version, {description['format']!r}.")
     parameters = description["parameters"]
@@ -125,6 +125,15 @@ def _model(arrays: dict[str, np.ndarray], name: str) -> SVC:
     return model
 
 
+def _report_parts(report: FitReport) -> dict:
+    return {
+        "problems": [asdict(problem) for problem in report],
+        "seconds": report.seconds,
+        "n_support": report.n_support,
+        "tol": report.tol,
+    }
+
+
 def _report(values: dict) -> FitReport:
     problems = []
     for problem in values["problems"]:
@@ -144,6 +153,10 @@ def _from_pairs(class_weight):
     return dict(class_weight) if isinstance(class_weight, list) else class_weight
 
 
-def _plain(value):
-    """NumPy's numbers and arrays as JSON has them; figures of a solver as text at the worst."""
-    return value.tolist() if hasattr(value, "tolist") else str(value)
+def _tagged(number: float) -> dict:
+    """Infinity and NaN (C of a hard margin, a bound that is not known), which JSON lacks."""
+    return {"float": repr(number)}
+
+
+def _untagged(entry: dict):
+    return float(entry["float"]) if entry.keys() == {"float"} else entry

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from sklearn.svm import SVC as SklearnSVC
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.estimators._fitted import set_fitted
 from maxmargin.estimators.svc import SVC
-from maxmargin.io._fitted import set_fitted
 
 # The parameters that the two have in common, less those whose values differ.
 _SHARED = (

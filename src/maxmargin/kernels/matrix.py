@@ -258,22 +258,13 @@ def _check_finite(norms: np.ndarray, gamma: float) -> None:
         )
 
 
-class PrecomputedKernelMatrix(KernelMatrix):
-    """Rows and columns `index` of a matrix that the user computed; never copied whole."""
+class _ValuesKernelMatrix(KernelMatrix):
+    """Rows and columns `index` of a matrix of which whole rows can be had, by `_values`."""
 
-    def __init__(self, K: np.ndarray, parent=None, index=None):
-        super().__init__(parent)
-        self.K = K
-        self._whole = index is None
-        self.index = np.arange(len(K)) if index is None else index
-        self.n = len(self.index)
-        self.dtype = np.dtype(np.float32 if K.dtype == np.float32 else np.float64)
+    index: np.ndarray
 
     def positions(self):
         return self.index
-
-    def diagonal(self):
-        return self.K[self.index, self.index].astype(np.float64)
 
     def rows(self, index, out, slots=None):
         slots = np.arange(len(index)) if slots is None else slots
@@ -285,6 +276,25 @@ class PrecomputedKernelMatrix(KernelMatrix):
         for part in split(len(index), _TILE_ROWS):
             result += coefficients[part] @ self._values(index[part])
         return result
+
+    @abstractmethod
+    def _values(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the matrix, from its present columns."""
+
+
+class PrecomputedKernelMatrix(_ValuesKernelMatrix):
+    """Rows and columns `index` of a matrix that the user computed; never copied whole."""
+
+    def __init__(self, K: np.ndarray, parent=None, index=None):
+        super().__init__(parent)
+        self.K = K
+        self._whole = index is None
+        self.index = np.arange(len(K)) if index is None else index
+        self.n = len(self.index)
+        self.dtype = np.dtype(np.float32 if K.dtype == np.float32 else np.float64)
+
+    def diagonal(self):
+        return self.K[self.index, self.index].astype(np.float64)
 
     def cross(self, index, columns):
         return self.K[self.index[index][:, np.newaxis], self.index[columns]].astype(self.dtype)
@@ -299,7 +309,7 @@ class PrecomputedKernelMatrix(KernelMatrix):
         return self.K[rows] if self._whole else self.K[self.index[rows][:, np.newaxis], self.index]
 
 
-class CallableKernelMatrix(KernelMatrix):
+class CallableKernelMatrix(_ValuesKernelMatrix):
     """Kernel matrix of a user's function k(A, B), called on blocks of rows."""
 
     def __init__(self, X, function, parent=None, index=None):
@@ -310,25 +320,16 @@ class CallableKernelMatrix(KernelMatrix):
         self.dtype = np.dtype(np.float64)
         self._columns = _safe_indexing(X, self.index)
 
-    def positions(self):
-        return self.index
-
     def diagonal(self):
         parts = split(self.n, _TILE_ROWS)
         return np.concatenate(
             [np.diagonal(self._values(np.arange(p.start, p.stop)), p.start) for p in parts]
         )
 
-    def rows(self, index, out, slots=None):
-        slots = np.arange(len(index)) if slots is None else slots
-        for part in split(len(index), _TILE_ROWS):
-            out[slots[part], : self.n] = self._values(index[part])
-
-    def product(self, index, coefficients):
-        result = np.zeros(self.n)
-        for part in split(len(index), _TILE_ROWS):
-            result += coefficients[part] @ self._values(index[part])
-        return result
+    def cross(self, index, columns):
+        self.count(len(index) * len(columns))
+        left, right = (_safe_indexing(self.X, self.index[part]) for part in (index, columns))
+        return call_kernel(self.function, left, right)
 
     def columns(self, index):
         self.count(len(index) * self.n)

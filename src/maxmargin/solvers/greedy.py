@@ -72,7 +72,7 @@ class GreedyStagewise(Solver):
     sample could lower the objective. C has no meaning here, nor have weights.
 
     The report's `objective` is that of equation (1), its `kkt_violation` the largest
-    |1 − y f(x)| of a support vector and 1 − y f(x) of any other sample, and its
+    ``|1 − y f(x)|`` of a support vector and 1 − y f(x) of any other sample, and its
     `duality_gap` the distance to the primal ½‖f‖² of f scaled to margin 1 (infinite
     where f does not separate the training samples). They take n_SV·n further kernel
     values, and are not computed (nan) where that is more than 2²⁵.

@@ -1,0 +1,48 @@
+"""The documentation site, built by `make docs`."""
+
+import re
+
+import maxmargin
+
+project = "maxmargin"
+version = release = maxmargin.__version__
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
+
+html_theme = "furo"
+html_title = f"maxmargin {release}"
+html_theme_options = {"light_css_variables": {"code-font-size": "75%"}}  # a report fits a line
+html_show_copyright = False
+html_show_sourcelink = False
+html_copy_source = False
+
+myst_heading_anchors = 3
+highlight_language = "none"  # of blocks that name none: formulas, outputs
+copybutton_prompt_text = "$ "
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings say it in words
+numpydoc_show_class_members = False
+default_role = "literal"  # docstrings write `name`
+
+# Files of the repository that are pages of the site too, but not by the same name.
+_PAGES = {
+    "benchmarks/README.md": "/benchmarks.md",
+    "CONTRIBUTING.md": "/contributing.md",
+    "CHANGELOG.md": "/changelog.md",
+}
+
+
+def _follow_links(app, name, source):
+    """Turn links to such files, which are for readers of the repository, into links to pages."""
+    for path, page in _PAGES.items():
+        source[0] = re.sub(rf"\]\((\.\./)+{path}", f"]({page}", source[0])
+
+
+def setup(app):
+    app.connect("source-read", _follow_links)

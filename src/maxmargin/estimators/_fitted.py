@@ -1,0 +1,49 @@
+"""The fitted attributes of an SVC from its parts, whether a fit or a file gave them."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+
+def fitted_attributes(
+    *, classes, n_support, dual_coef, intercept, gamma, support, vectors, sparse, shape, C,
+    class_weight=None, X_fit=None,
+) -> dict:  # fmt: skip
+    """All attributes that a prediction or a warm start needs, in LIBSVM's layout.
+
+    Parameters
+    ----------
+    dual_coef, intercept : in LIBSVM's sign, in which a positive decision means the first
+        of two classes; scikit-learn's public attributes mean the second
+    support, vectors : row numbers of the support vectors in the training data, and they
+        themselves, class by class
+    n_support : how many there are of each class
+    sparse : whether the training data was
+    shape, C : those of the fit
+    X_fit : the training data, where the kernel is a function of the user's
+    """
+    stored = sp.csr_array(dual_coef) if sparse else np.asarray(dual_coef, dtype=np.float64)
+    sign = -1.0 if len(classes) == 2 else 1.0
+    return {
+        "classes_": classes,
+        "class_weight_": np.ones(len(classes)) if class_weight is None else class_weight,
+        "support_": support,
+        "support_vectors_": vectors,
+        "_n_support": n_support,
+        "_dual_coef_": stored,
+        "_intercept_": intercept,
+        "dual_coef_": sign * stored,
+        "intercept_": sign * intercept,
+        "shape_fit_": shape,
+        "_gamma": gamma,
+        "_sparse": sparse,
+        "_X_fit": X_fit,
+        "_fit_C": C,
+    }
+
+
+def set_fitted(model, **parts) -> None:
+    """Make an SVC a fitted one, from the parts that `fitted_attributes` takes, less C."""
+    model.__dict__.update(fitted_attributes(C=model.C, **parts))
+    model.n_features_in_ = parts["shape"][1]
