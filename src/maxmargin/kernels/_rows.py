@@ -7,11 +7,11 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def gather_block(rows, slots, columns, out):
-    """out[a, b] = rows[slots[a], columns[b]]; unsigned columns save a test for negative ones."""
+def gather_block(rows, slots, columns, out, targets):
+    """out[targets[a], b] = rows[slots[a], columns[b]]; unsigned columns save a test each."""
     for a in range(slots.size):
         row = rows[slots[a]]
-        target = out[a]
+        target = out[targets[a]]
         for b in range(columns.size):
             target[b] = row[columns[b]]
 

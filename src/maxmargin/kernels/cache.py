@@ -93,7 +93,8 @@ class RowCache:
             moved = np.empty((batch.stop - batch.start, kernel.n), kernel.dtype)
 
             def gather(part: slice, moved=moved, wanted=sources[batch]) -> None:
-                gather_block(old_rows, wanted[part], columns, moved[part])
+                targets = np.arange(part.start, part.stop)
+                gather_block(old_rows, wanted[part], columns, moved, targets)
 
             run_blocks(gather, split(len(moved), _MOVED_ROWS // 8))
             self._memory[batch.start * kernel.n : batch.stop * kernel.n] = moved.reshape(-1)

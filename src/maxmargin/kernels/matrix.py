@@ -42,7 +42,7 @@ def _buffer(shape: tuple[int, int], dtype) -> np.ndarray:
 def _columns_of_tile(n_rows: int, n_columns: int) -> int:
     """Columns of a tile: wider where the rows are few, but at least one tile a thread."""
     wide = _TILE_COLUMNS * max(1, _TILE_ROWS // max(1, n_rows))
-    return max(_TILE_COLUMNS, min(wide, -(-n_columns // n_threads())))
+    return max(_TILE_COLUMNS // 4, min(wide, -(-n_columns // n_threads())))
 
 
 def kernel_tile(
@@ -123,11 +123,13 @@ class KernelMatrix(ABC):
         """residual −= K[:, index] @ change, in the precision of `rows`, none of which is kept."""
         residual -= self.product(index, change)
 
-    def cross(self, index: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """K[index][:, columns] as a new array of `dtype`."""
+    def cross(
+        self, index: np.ndarray, columns: np.ndarray, out: np.ndarray, slots: np.ndarray
+    ) -> None:
+        """out[slots[k]] = K[index[k], columns]."""
         rows = np.empty((len(index), self.n), self.dtype)
         self.rows(index, rows)
-        return rows[:, columns]
+        out[slots] = rows[:, columns]
 
     def restrict_in_double(self, index: np.ndarray) -> KernelMatrix:
         """The same with float64 rows, where the data behind the matrix allow it."""
@@ -182,10 +184,8 @@ class FeatureKernelMatrix(KernelMatrix):
         slots = np.arange(len(index)) if slots is None else slots
         self._fill(index, self._samples, out, slots)
 
-    def cross(self, index, columns):
-        out = np.empty((len(index), len(columns)), self.dtype)
-        self._fill(index, self._samples.subset(columns), out, np.arange(len(index)))
-        return out
+    def cross(self, index, columns, out, slots):
+        self._fill(index, self._samples.subset(columns), out, slots)
 
     def _fill(self, index, right: Samples, out: np.ndarray, slots: np.ndarray) -> None:
         """out[slots[k], :] = values of sample index[k] with the samples `right`."""
@@ -296,8 +296,8 @@ class PrecomputedKernelMatrix(_ValuesKernelMatrix):
     def diagonal(self):
         return self.K[self.index, self.index].astype(np.float64)
 
-    def cross(self, index, columns):
-        return self.K[self.index[index][:, np.newaxis], self.index[columns]].astype(self.dtype)
+    def cross(self, index, columns, out, slots):
+        out[slots] = self.K[self.index[index][:, np.newaxis], self.index[columns]]
 
     def columns(self, index):
         return self.K[self.index[:, np.newaxis], self.index[index]].astype(np.float64)
@@ -326,10 +326,10 @@ class CallableKernelMatrix(_ValuesKernelMatrix):
             [np.diagonal(self._values(np.arange(p.start, p.stop)), p.start) for p in parts]
         )
 
-    def cross(self, index, columns):
+    def cross(self, index, columns, out, slots):
         self.count(len(index) * len(columns))
         left, right = (_safe_indexing(self.X, self.index[part]) for part in (index, columns))
-        return call_kernel(self.function, left, right)
+        out[slots] = call_kernel(self.function, left, right)
 
     def columns(self, index):
         self.count(len(index) * self.n)

@@ -122,15 +122,15 @@ class ActiveSet:
         if len(index) == self.cache.n_slots == self.n and np.array_equal(slots, index):
             return self.cache.rows  # the whole matrix, in order
         out = np.empty((len(index), len(index)), self.cache.rows.dtype)
-        self._gather(slots, index, out)
+        self._gather(slots, index, out, np.arange(len(index)))
         return out
 
-    def _gather(self, slots: np.ndarray, columns: np.ndarray, out: np.ndarray) -> None:
-        """out = the columns of the cached rows in `slots`."""
+    def _gather(self, slots, columns: np.ndarray, out: np.ndarray, targets: np.ndarray) -> None:
+        """out[targets] = the columns of the cached rows in `slots`."""
         columns = columns.astype(np.uint32)
 
         def gather(part: slice) -> None:
-            gather_block(self.cache.rows, slots[part], columns, out[part])
+            gather_block(self.cache.rows, slots[part], columns, out, targets[part])
 
         run_blocks(gather, split(len(slots), max(_GATHER_ROWS, _WORTH_THREADS // len(columns))))
 
@@ -142,16 +142,12 @@ class ActiveSet:
         """
         if len(working) == self.n:
             return self.block(working)
-        slots = self.cache.slot_of[working]
-        absent = np.flatnonzero(slots < 0)
-        present = np.flatnonzero(slots >= 0)
-        self.fetch(working[present])
+        is_present = self.cache.slot_of[working] >= 0
+        present, absent = np.flatnonzero(is_present), np.flatnonzero(~is_present)
         out = np.empty((len(working), len(working)), self.cache.rows.dtype)
-        ordered = np.empty_like(out[: len(present)])
-        self._gather(slots[present], working, ordered)
-        out[present] = ordered
+        self._gather(self.fetch(working[present]), working, out, present)
         with self._kernel_time():
-            out[absent] = self.problem.kernel.cross(working[absent], working)
+            self.problem.kernel.cross(working[absent], working, out, absent)
         return out
 
     def fetch(self, index: np.ndarray) -> np.ndarray:

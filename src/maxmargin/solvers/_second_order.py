@@ -33,6 +33,8 @@ _EXPECTED_RANK = 200
 _PATIENCE_AGAIN = 0.1
 # The free set must have settled: at most this part of it may have changed since the last look.
 _STABLE = 0.15
+# A Newton step this many times cheaper than the rounds since the last is tried in any case.
+_HARDLY_COUNTS = 20
 
 
 class SecondOrder:
@@ -65,7 +67,8 @@ class SecondOrder:
             return False
         values = _GATHER * len(free) + _UPDATE * active.n
         cost = _FLOP * len(free) ** 3 / 3 + len(free) * values
-        if self._since_newton > cost and self._settled(active, free, cost):
+        cheap = self._since_newton > _HARDLY_COUNTS * cost
+        if self._since_newton > cost and (cheap or self._settled(active, free, cost)):
             return self._newton(active, free)
         return False
 
