@@ -49,6 +49,40 @@ def low_rank_factor(kernel: KernelMatrix, max_rank: int) -> np.ndarray | None:
     return V
 
 
+def sampled_factor(
+    kernel: KernelMatrix, max_rank: int, exact: float, n_candidates: int
+) -> np.ndarray | None:
+    """V with K = VVᵀ up to `exact` times the largest diagonal entry, or None as above.
+
+    All pivots of the first round come from one block of samples spread over the data,
+    which leaves few for the rounds after it: on two-dimensional data this takes a
+    fifth of the time of `low_rank_factor`, for an accuracy that refinement must make
+    up for.
+    """
+    rest = kernel.diagonal()
+    tol = exact * rest.max()
+    V = np.zeros((kernel.n, 0))
+    step = -(-kernel.n // n_candidates)
+    candidates = np.arange(0, kernel.n, step)
+    while rest.max() > tol:
+        block = kernel.block(candidates) - V[candidates] @ V[candidates].T
+        (pstrf,) = get_lapack_funcs(("pstrf",), (block,))
+        factor, order, rank, _ = pstrf(np.asfortranarray(block), lower=1, tol=tol)
+        if rank == 0 or V.shape[1] + rank > max_rank:
+            return None
+        pivots = candidates[order[:rank] - 1]
+        triangle = np.tril(factor[:rank, :rank])
+        columns = kernel.columns(pivots)
+        with blas_threads(2.0 * V.size * rank):
+            columns -= V @ V[pivots].T
+        new = solve_triangular(triangle, columns.T, lower=True, check_finite=False).T
+        V = np.hstack([V, new])
+        rest = np.maximum(rest - np.einsum("ij,ij->i", new, new), 0.0)
+        largest = np.argpartition(-rest, min(_BLOCK, kernel.n - 1))[:_BLOCK]
+        candidates = largest[rest[largest] > tol]
+    return V
+
+
 def _orthogonalised(columns: np.ndarray, pivots: np.ndarray, tol: float) -> np.ndarray | None:
     """Columns of the factor from those of the rest of K; dependent pivots are left out."""
     (pstrf,) = get_lapack_funcs(("pstrf",), (columns,))
