@@ -18,6 +18,9 @@ _COMPARABLE = 1e-2
 # spectrum of such a kernel does not decay.
 _PROBE_RANK = 384
 _PROBE_REST = 0.02
+# A look at so many samples tells the decay; all samples have this many times their rank.
+_PROBE_SAMPLES = 256
+_GROWTH = 2.5
 
 
 def low_rank_factor(kernel: KernelMatrix, max_rank: int) -> np.ndarray | None:
@@ -61,6 +64,8 @@ def sampled_factor(
     """
     rest = kernel.diagonal()
     tol = exact * rest.max()
+    if _expected_rank(kernel, tol) > max_rank:
+        return None
     V = np.zeros((kernel.n, 0))
     step = -(-kernel.n // n_candidates)
     candidates = np.arange(0, kernel.n, step)
@@ -81,6 +86,21 @@ def sampled_factor(
         largest = np.argpartition(-rest, min(_BLOCK, kernel.n - 1))[:_BLOCK]
         candidates = largest[rest[largest] > tol]
     return V
+
+
+def _expected_rank(kernel: KernelMatrix, tol: float) -> float:
+    """The rank that the decay of the pivots among a few samples foretells, as a rough guess."""
+    candidates = np.arange(0, kernel.n, -(-kernel.n // _PROBE_SAMPLES))
+    block = kernel.block(candidates)
+    (pstrf,) = get_lapack_funcs(("pstrf",), (block,))
+    factor, _, rank, _ = pstrf(np.asfortranarray(block), lower=1, tol=tol)
+    half = len(candidates) // 2
+    if rank <= half:
+        return rank
+    quarter = half // 2
+    pivots = np.log(factor.diagonal()[[quarter, half]] ** 2 / tol)
+    decay = (pivots[0] - pivots[1]) / (half - quarter)
+    return np.inf if decay <= 0 else _GROWTH * (half + pivots[1] / decay)
 
 
 def _orthogonalised(columns: np.ndarray, pivots: np.ndarray, tol: float) -> np.ndarray | None:

@@ -194,7 +194,8 @@ class _Run:
         target = _TARGET * problem.tol
         if self.try_low_rank and problem.n >= _LOW_RANK_SAMPLES:
             beta, residual, stop = self._all_by_low_rank(problem, beta, residual)
-            if stop is not None:
+            violation, _ = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+            if stop is not None or violation <= target:
                 return beta, stop
         active = ActiveSet(problem, beta, residual)
         self.size = _chunk_size(self.options.chunk_size, active)
