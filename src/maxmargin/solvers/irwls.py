@@ -36,6 +36,7 @@ _FIRST_CORNER = 8.0
 _COMPILED_CHUNK = 256
 _STEPS_PER_STAGE = 50
 _AUTO_CHUNK = 512
+_FREE_SHARE = 1.25
 # From this many samples on a factor of low rank is looked for, of at most this part of them.
 _LOW_RANK_SAMPLES = 1000
 _MAX_RANK_PART = 0.2
@@ -52,6 +53,7 @@ _EXACT = 1e-8
 _UPDATE_SECONDS = 0.1
 _GATHER_ROWS = 128
 _PAIR_STEPS = 50_000
+_SHRINK_INTERVAL = 10
 
 
 class IRWLS(Solver):
@@ -198,9 +200,7 @@ class _Run:
             if stop is not None or violation <= target:
                 return beta, stop
         active = ActiveSet(problem, beta, residual)
-        self.size = _chunk_size(self.options.chunk_size, active)
         stop, chunks = None, 0
-        shrink_every = max(10, active.n // self.size)
         while stop is None and chunks < max_chunks:
             high, low, b = extremes(
                 active.beta, active.residual, active.problem.lower, active.problem.upper
@@ -212,12 +212,13 @@ class _Run:
                 stop = self._watch(active, violation, beta, b)
             if stop is not None:
                 break
+            self.size = _chunk_size(self.options.chunk_size, active)
             stop = self._chunk(active, high, low, b, violation)
             beta[active.index] = active.beta  # before samples may be set aside with their β
             chunks += 1
             if not precise_enough(problem, beta) and with_double_rows(problem) is not None:
                 break
-            if self.may_shrink and chunks % shrink_every == 0:
+            if self.may_shrink and chunks % _SHRINK_INTERVAL == 0:
                 active.shrink()
         return beta, stop
 
@@ -262,8 +263,7 @@ class _Run:
         beta, residual = active.beta[working], active.residual[working]
         lower, upper = active.problem.lower[working], active.problem.upper[working]
         widths = self.widths[active.index[working]]
-        rounding = _ROUNDING[active.cache.rows.dtype.itemsize]
-        weakest = rounding * np.sqrt(len(working)) * max(1e-300, float(np.abs(K.diagonal()).max()))
+        weakest = self._weakest(active, K)
         first = 1.0 if not beta.any() else min(1.0, _FIRST_CORNER * corner)
         if len(working) <= _COMPILED_CHUNK:
             new, _, steps, decrease = solve_chunk(
@@ -290,6 +290,11 @@ class _Run:
         change = found - beta
         decrease = residual @ change - 0.5 * change @ (K @ change)
         return (found if decrease > 0 else beta if stop else None), stop
+
+    def _weakest(self, active: ActiveSet, K: np.ndarray) -> float:
+        """The inverse weight that makes K + D definite in spite of the rounding of K."""
+        rounding = _ROUNDING[active.cache.rows.dtype.itemsize]
+        return rounding * np.sqrt(len(K)) * max(1e-300, float(np.abs(K.diagonal()).max()))
 
     def _all_by_low_rank(self, problem: Problem, beta: np.ndarray, residual: np.ndarray):
         """All samples at once with K = VVᵀ; what V lacks is made up for by the true residual."""
@@ -385,7 +390,10 @@ def _chunk_size(wanted: int | str, active: ActiveSet) -> int:
                 f"{active.n} samples; cache_size allows {memory / 2**20:.0f} MB."
             )
         return active.n
-    return min(fits, _AUTO_CHUNK if wanted == "auto" else int(wanted))
+    if wanted == "auto":
+        # A chunk that leaves most free samples out is undone by the next one.
+        wanted = max(_AUTO_CHUNK, int(_FREE_SHARE * len(active.free())))
+    return min(fits, int(wanted))
 
 
 def _double_block(active: ActiveSet, working: np.ndarray) -> np.ndarray:
