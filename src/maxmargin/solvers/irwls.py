@@ -30,8 +30,8 @@ SELECTIONS = {"random": RANDOM, "largest": LARGEST, "smallest": SMALLEST}
 _TARGET = 0.9
 _CORNER = 0.25
 # A chunk is solved to this part of the present violation; its first corner is wider than the last.
-_INNER_TOL = 0.05
-_FIRST_CORNER = 8.0
+_INNER_TOL = 0.1
+_FIRST_CORNER = 4.0
 # Chunks up to this size are one compiled call; larger ones are watched between their stages.
 _COMPILED_CHUNK = 256
 _STEPS_PER_STAGE = 50
