@@ -9,13 +9,15 @@ from maxmargin.solvers.base import Solver
 from maxmargin.solvers.cluster import ClusterSVM
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.greedy import GreedyStagewise
+from maxmargin.solvers.irwls import IRWLS
 from maxmargin.solvers.smo import SMO
 
 SOLVERS: dict[str, type[Solver]] = {
-    solver.name: solver for solver in (Auto, Decomposition, SMO, ClusterSVM, GreedyStagewise)
+    solver.name: solver for solver in (Auto, Decomposition, SMO, IRWLS, ClusterSVM, GreedyStagewise)
 }
 
 __all__ = [
+    "IRWLS",
     "SMO",
     "SOLVERS",
     "Auto",

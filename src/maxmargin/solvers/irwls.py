@@ -1,0 +1,409 @@
+"""IRWLS: iteratively re-weighted least squares inside a chunking scheme (SVC-radit)."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import replace
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from maxmargin.kernels._gather import gather_block
+from maxmargin.monitor import Monitor
+from maxmargin.optimality import Certificate, certify, violation_and_intercept
+from maxmargin.parallel import run_blocks, split
+from maxmargin.problem import Problem, nearest_feasible
+from maxmargin.solution import Solution, Status
+from maxmargin.solvers._active_set import ActiveSet
+from maxmargin.solvers._irwls_engine import DenseSystem, LowRankSystem, solve_stages
+from maxmargin.solvers._irwls_select import LARGEST, RANDOM, SMALLEST, select_chunk
+from maxmargin.solvers._irwls_steps import balance, extremes, solve_chunk
+from maxmargin.solvers._low_rank import sampled_factor
+from maxmargin.solvers._polish import polish, solve_free
+from maxmargin.solvers._precision import Passes, precise_enough, with_double_rows
+from maxmargin.solvers.base import Solver
+
+SELECTIONS = {"random": RANDOM, "largest": LARGEST, "smallest": SMALLEST}
+# Part of tol that the chunks aim at, and the part of it that a corner may take.
+_TARGET = 0.9
+_CORNER = 0.25
+# A chunk is solved to this part of the present violation; its first corner is wider than the last.
+_INNER_TOL = 0.1
+_FIRST_CORNER = 4.0
+# Chunks up to this size are one compiled call; larger ones are watched between their stages.
+_COMPILED_CHUNK = 256
+_STEPS_PER_STAGE = 50
+_AUTO_CHUNK = 512
+_FREE_SHARE = 1.25
+# From this many samples on a factor of low rank is looked for, of at most this part of them.
+_LOW_RANK_SAMPLES = 1000
+_MAX_RANK_PART = 0.2
+_MAX_RANK = 1500
+_CANDIDATES = 1024
+_FACTOR_ACCURACY = 1e-10
+_LOW_RANK_PASSES = 4
+# Rounding of K, relative to its diagonal, that the inverse weights must exceed.
+_ROUNDING = {4: 3e-7, 8: 1e-15}
+_WIDEST = 1e8
+_REFINEMENTS = 8
+_REFINED_SAMPLES = 256
+_EXACT = 1e-8
+_UPDATE_SECONDS = 0.1
+_GATHER_ROWS = 128
+_PAIR_STEPS = 50_000
+_SHRINK_INTERVAL = 10
+
+
+class IRWLS(Solver):
+    """Re-weighted least squares on chunks of samples (Pérez-Cruz et al., SVC-radit).
+
+    A chunk's problem is solved by the algorithm of Table 1: samples at 0 (S₂), at C
+    (S₃) and between (S₁), for which the system K + D with the inverse weights D is
+    solved, until the sets stay as they are. Added to the paper, because Table 1 as
+    printed swings between the sets and does not settle:
+
+    - *A corner.* The weight C/e of equation (8), with C in place of the paper's 2C
+      (whose fixed point is β = 2C), grows beyond all bounds where e → 0. Here it
+      is C/max(e, δ): the hinge has a corner of width δ. A sample with e > δ
+      would have a·e = C; it belongs to S₃ and leaves the system, as in step 4b.
+    - *Stages.* δ narrows from stage to stage. Each stage shifts its corner by the β of
+      the last one (the method of multipliers), so that the optimum does not
+      depend on δ in the end, and few samples change sets between stages.
+    - *A line search.* The objective of a stage is convex and piecewise quadratic, and
+      its minimum on the line to the system's solution is found exactly; so it falls
+      with every step, and a stage ends after finitely many.
+    - *A guard.* K + D is factored by Cholesky, and b eliminated through the border.
+      Where K is indefinite, or a chunk's answer would not lower the dual objective,
+      the chunk is left to pair steps (SMO).
+
+    Parameters
+    ----------
+    chunk_size : int, "auto" or "all"
+        Samples of a working set (q of the paper). "all" solves without chunks.
+        "auto" does so where the kernel matrix has a low rank, which makes (3) a
+        diagonal plus a matrix of low rank, and else takes chunks of up to 512.
+    selection : {"random", "largest", "smallest"}
+        Which of the samples that violate the optimality conditions make up a chunk:
+        those drawn by lot (the paper's choice), those with the largest error |e|
+        or those with the smallest.
+    shrinking : bool
+        Whether to set samples aside that seem to stay at a bound.
+    """
+
+    name = "irwls"
+
+    def __init__(
+        self, chunk_size: int | str = "auto", selection: str = "random", shrinking: bool = True
+    ):
+        whole_number = isinstance(chunk_size, Integral) and chunk_size >= 2
+        if chunk_size not in ("auto", "all") and not whole_number:
+            raise ValueError(
+                f"chunk_size must be a whole number from 2, 'auto' or 'all', got {chunk_size!r}."
+            )
+        if selection not in SELECTIONS:
+            raise ValueError(f"selection must be one of {sorted(SELECTIONS)}, got {selection!r}.")
+        self.chunk_size = chunk_size
+        self.selection = selection
+        self.shrinking = shrinking
+
+    def solve(self, problem: Problem, monitor: Monitor) -> Solution:
+        run = _Run(problem, monitor, self)
+        status = run.until_certified()
+        certificate = run.certificate
+        return Solution(
+            certificate.beta, certificate.intercept, status, run.n_iter,
+            solver=self.name, reason="asked for", certificate=certificate, details=run.details(),
+        )  # fmt: skip
+
+
+class _Run:
+    """One solve: chunks of the active samples, then the certificate of all of them."""
+
+    certificate: Certificate
+
+    def __init__(self, problem: Problem, monitor: Monitor, options: IRWLS):
+        self.problem, self.monitor, self.options = problem, monitor, options
+        self.n_iter = self.chunks = self.pair_steps = 0
+        self.size = 0
+        self.rank: int | None = None
+        self.try_low_rank = options.chunk_size in ("auto", "all")
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.random = check_random_state(problem.random_state)
+        # A bound may be infinite, or a sample's weight next to nothing: a weight needs a number.
+        width = problem.upper - problem.lower
+        self.widths = np.clip(width, _WIDEST**-2, _WIDEST)
+        self._last_update = -np.inf
+
+    def details(self) -> dict:
+        """What was solved how often, and where the time went."""
+        parts = {f"seconds_{name}": round(value, 6) for name, value in self.seconds.items()}
+        return {
+            "chunk_size": self.size, "chunks": self.chunks, "rank": self.rank,
+            "pair_steps": self.pair_steps, **parts,
+        }  # fmt: skip
+
+    def until_certified(self) -> Status:
+        """Optimise until the float64 gradient of all samples agrees that it is the optimum."""
+        beta = self.problem.initial_beta()
+        residual = certify(self.problem, beta).residual if beta.any() else self.problem.linear
+        passes = Passes()
+        while True:
+            self.may_shrink = self.options.shrinking and passes.may_shrink(self.problem.tol)
+            beta, stop = self._optimise(self.problem, beta, residual)
+            self._certify(beta, improve=stop is None)
+            beta, residual = self.certificate.beta, self.certificate.residual
+            violation = self.certificate.kkt_violation
+            if violation <= self.problem.tol:
+                self._refine()
+                return Status.CONVERGED
+            if stop is not None:
+                return stop
+            following = passes.next_problem(self.problem, beta, violation, self.may_shrink)
+            if following is None:
+                return Status.STALLED
+            self.problem = following
+
+    def _certify(self, beta: np.ndarray, improve: bool) -> None:
+        start = time.perf_counter()
+        self.certificate = certify(self.problem, beta)
+        if improve and self.certificate.kkt_violation > self.problem.tol:
+            self.certificate = polish(self.problem, self.certificate)
+        self.seconds["certificate"] += time.perf_counter() - start
+
+    def _refine(self) -> None:
+        """Small problems go on to the exact optimum: a linear system, then chunks, in turn."""
+        if self.problem.n > _REFINED_SAMPLES:
+            return
+        for _ in range(_REFINEMENTS):
+            best = self.certificate = polish(self.problem, self.certificate)
+            violation = best.kkt_violation
+            if violation <= _EXACT * self.problem.tol:
+                return
+            closer = replace(self.problem, tol=0.01 * violation)
+            beta, _ = self._optimise(closer, best.beta, best.residual, max_chunks=1)
+            self.certificate = certify(self.problem, beta)
+            if self.certificate.kkt_violation >= violation:
+                self.certificate = best
+                return
+
+    def _optimise(
+        self, problem: Problem, beta: np.ndarray, residual: np.ndarray, max_chunks: float = np.inf
+    ) -> tuple[np.ndarray, Status | None]:
+        """Solve until the active samples are optimal; β of all, and the reason to stop early."""
+        beta = beta.copy()
+        target = _TARGET * problem.tol
+        if self.try_low_rank and problem.n >= _LOW_RANK_SAMPLES:
+            beta, residual, stop = self._all_by_low_rank(problem, beta, residual)
+            violation, _ = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+            if stop is not None or violation <= target:
+                return beta, stop
+        active = ActiveSet(problem, beta, residual)
+        stop, chunks = None, 0
+        while stop is None and chunks < max_chunks:
+            high, low, b = extremes(
+                active.beta, active.residual, active.problem.lower, active.problem.upper
+            )
+            if high < 0 or low < 0 or active.residual[high] - active.residual[low] <= target:
+                break
+            violation = active.residual[high] - active.residual[low]
+            if chunks:
+                stop = self._watch(active, violation, beta, b)
+            if stop is not None:
+                break
+            self.size = _chunk_size(self.options.chunk_size, active)
+            stop = self._chunk(active, high, low, b, violation)
+            beta[active.index] = active.beta  # before samples may be set aside with their β
+            chunks += 1
+            if not precise_enough(problem, beta) and with_double_rows(problem) is not None:
+                break
+            if self.may_shrink and chunks % _SHRINK_INTERVAL == 0:
+                active.shrink()
+        return beta, stop
+
+    def _chunk(self, active: ActiveSet, high, low, b, violation) -> Status | None:
+        """Select a chunk, solve its problem, and carry the change over to all active samples."""
+        clock = time.perf_counter()
+        problem = active.problem
+        if self.size < active.n:
+            working = select_chunk(
+                active.beta, active.residual, problem.lower, problem.upper, problem.linear > 0, b,
+                0.5 * _TARGET * problem.tol, high, low, self.size,
+                SELECTIONS[self.options.selection], self.random.random_sample(self.size),
+            )  # fmt: skip
+        else:
+            working = np.arange(active.n)
+        clock = self._count("selection", clock)
+        K = _double_block(active, working)
+        clock = self._count("kernel", clock)
+        before = active.beta[working]
+        corner = _CORNER * problem.tol
+        if len(working) < active.n:
+            corner = max(corner, _INNER_TOL * violation)
+        new, stop = self._solve_block(active, working, K, b, corner)
+        clock = self._count("optimise", clock)
+        self.chunks += 1
+        if new is None:
+            limit = min(_PAIR_STEPS, self.monitor.iterations_left(self.n_iter))
+            steps, _ = active.pair_steps(working, max(corner, _INNER_TOL * violation), limit)
+            self.n_iter += steps
+            self.pair_steps += steps
+            self._count("optimise", clock)
+            return None
+        active.beta[working] = new
+        active.update_residual(working, new - before)
+        self._count("update", clock)
+        return stop
+
+    def _solve_block(
+        self, active, working, K, b, corner
+    ) -> tuple[np.ndarray | None, Status | None]:
+        """β that lowers the objective of the working set, or None; and the reason to stop."""
+        beta, residual = active.beta[working], active.residual[working]
+        lower, upper = active.problem.lower[working], active.problem.upper[working]
+        widths = self.widths[active.index[working]]
+        weakest = self._weakest(active, K)
+        first = 1.0 if not beta.any() else min(1.0, _FIRST_CORNER * corner)
+        if len(working) <= _COMPILED_CHUNK:
+            new, _, steps, decrease = solve_chunk(
+                K, residual, beta, lower, upper, widths, weakest, b, first, corner,
+                _STEPS_PER_STAGE,
+            )  # fmt: skip
+            self.n_iter += steps
+            return (new if decrease > 0 else None), None
+        stopped: list[Status] = []
+
+        def watch(steps: int, _) -> bool:
+            self.n_iter += steps
+            status = self.monitor.should_stop(self.n_iter)
+            if status is not None:
+                stopped.append(status)
+            return bool(stopped)
+
+        system = DenseSystem(K, residual + K @ beta, lower, upper, beta)
+        found = solve_stages(system, widths, weakest, beta, b, (first, corner), watch)
+        stop = stopped[0] if stopped else None
+        if found is None:
+            return None, stop
+        balance(found, lower, upper, beta.sum())
+        change = found - beta
+        decrease = residual @ change - 0.5 * change @ (K @ change)
+        return (found if decrease > 0 else beta if stop else None), stop
+
+    def _weakest(self, active: ActiveSet, K: np.ndarray) -> float:
+        """The inverse weight that makes K + D definite in spite of the rounding of K."""
+        rounding = _ROUNDING[active.cache.rows.dtype.itemsize]
+        return rounding * np.sqrt(len(K)) * max(1e-300, float(np.abs(K.diagonal()).max()))
+
+    def _all_by_low_rank(self, problem: Problem, beta: np.ndarray, residual: np.ndarray):
+        """All samples at once with K = VVᵀ; what V lacks is made up for by the true residual."""
+        clock = time.perf_counter()
+        V = self._factor(problem)
+        clock = self._count("kernel", clock)
+        if V is None:
+            self.try_low_rank = False
+            return beta, residual, None
+        self.size, self.rank = problem.n, V.shape[1]
+        stop: list[Status] = []
+        _, b = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+
+        def watch(steps: int, now: np.ndarray | None) -> bool:
+            self.n_iter += steps
+            status = self.monitor.should_stop(self.n_iter)
+            if status is None and now is not None:
+                errors = linear - V @ (V.T @ now)
+                violation, intercept = violation_and_intercept(
+                    now, errors, problem.lower, problem.upper
+                )
+                objective = -0.5 * float(now @ (problem.linear + errors))
+                status = self.monitor.update(self.n_iter, violation, objective, now, intercept)
+            if status is not None:
+                stop.append(status)
+            return bool(stop)
+
+        for _ in range(_LOW_RANK_PASSES):
+            violation, b = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+            if violation <= _TARGET * problem.tol or stop:
+                break
+            linear = residual + V @ (V.T @ beta)
+            system = LowRankSystem(V, linear, problem.lower, problem.upper, beta)
+            corner = _CORNER * problem.tol
+            new = solve_stages(
+                system, self.widths, 0.0, beta, b, (min(1.0, violation), corner), watch
+            )
+            self.chunks += 1
+            clock = self._count("optimise", clock)
+            better = None if new is None else self._accept(problem, beta, residual, new)
+            clock = self._count("update", clock)
+            if better is None:
+                self.try_low_rank = False
+                break
+            beta, residual = better
+        return beta, residual, stop[0] if stop else None
+
+    def _accept(self, problem, beta, residual, new) -> tuple[np.ndarray, np.ndarray] | None:
+        """β and residual with the true kernel, if the objective falls; the free samples exactly."""
+        new = nearest_feasible(new, problem.lower, problem.upper)
+        change = new - beta
+        changed = np.flatnonzero(change)
+        effect = problem.kernel.product(changed, change[changed])
+        if 0.5 * change @ effect >= residual @ change:
+            return None
+        residual = residual - effect
+        violation, _ = violation_and_intercept(new, residual, problem.lower, problem.upper)
+        if violation > 0.1 * problem.tol:
+            return solve_free(problem, new, residual, _MAX_RANK)
+        return new, residual
+
+    def _factor(self, problem: Problem) -> np.ndarray | None:
+        """V, where its rank and the memory make it worth while."""
+        fits = problem.cache_bytes // (3 * 8 * problem.n)
+        max_rank = int(min(_MAX_RANK, _MAX_RANK_PART * problem.n, fits))
+        candidates = min(_CANDIDATES, int(np.sqrt(problem.cache_bytes / 24)))
+        if max_rank < 2:
+            return None
+        return sampled_factor(problem.kernel, max_rank, _FACTOR_ACCURACY, candidates)
+
+    def _count(self, part: str, since: float) -> float:
+        now = time.perf_counter()
+        self.seconds[part] += now - since
+        return now
+
+    def _watch(self, active: ActiveSet, violation, beta, b) -> Status | None:
+        now = time.perf_counter()
+        if now - self._last_update < _UPDATE_SECONDS:
+            return self.monitor.should_stop(self.n_iter)
+        self._last_update = now
+        return self.monitor.update(self.n_iter, violation, active.objective(), beta, b)
+
+
+def _chunk_size(wanted: int | str, active: ActiveSet) -> int:
+    """The size of chunks that the memory has room for: their kernel rows, and three blocks."""
+    memory, row = active.problem.cache_bytes, active.n * active.cache.rows.dtype.itemsize
+    blocks = int(np.sqrt(memory / 48))
+    fits = max(2, min(active.n, memory // row, blocks))
+    if wanted == "all":
+        if fits < active.n:
+            raise ValueError(
+                f"chunk_size='all' needs about {48 * active.n**2 / 2**20:.0f} MB for "
+                f"{active.n} samples; cache_size allows {memory / 2**20:.0f} MB."
+            )
+        return active.n
+    if wanted == "auto":
+        # A chunk that leaves most free samples out is undone by the next one.
+        wanted = max(_AUTO_CHUNK, int(_FREE_SHARE * len(active.free())))
+    return min(fits, int(wanted))
+
+
+def _double_block(active: ActiveSet, working: np.ndarray) -> np.ndarray:
+    """K of the working set in float64."""
+    slots = active.fetch(working)
+    columns = working.astype(np.uint32)
+    K = np.empty((len(working), len(working)))
+
+    def gather(part: slice) -> None:
+        gather_block(active.cache.rows, slots[part], columns, K[part])
+
+    run_blocks(gather, split(len(working), _GATHER_ROWS))
+    return K
