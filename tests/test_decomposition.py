@@ -10,14 +10,14 @@ from scipy.optimize import LinearConstraint, minimize
 from maxmargin import SVC
 from maxmargin.formulations import c_svc
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix, PrecomputedKernelMatrix
+from maxmargin.kernels.matrix import FeatureKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import certify
 from maxmargin.problem import Problem
 from maxmargin.solvers import Decomposition
 from maxmargin.solvers._active_set import ActiveSet
-from maxmargin.solvers._interior import interior_point
-from maxmargin.solvers._low_rank import low_rank_factor
+from maxmargin.solvers._low_rank import sampled_factor
+from maxmargin.solvers._low_rank_passes import low_rank_passes
 from maxmargin.solvers._newton import newton_change
 from maxmargin.solvers.auto import Auto
 
@@ -131,38 +131,36 @@ def test_newton_declines_a_kernel_that_is_not_positive_definite():
     assert newton_change(K, np.array([1.0, -1.0]), zeros, -ones, ones) is None
 
 
-def test_low_rank_factor_is_exact():
-    X, _ = two_gaussians(500)
-    kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.1), np.float64)
-    V = low_rank_factor(kernel, 300)
-    assert V.shape[1] < 300
-    np.testing.assert_allclose(V @ V.T, kernel.columns(np.arange(500)), atol=1e-11)
-
-
-def test_low_rank_factor_gives_up_on_a_full_spectrum():
-    assert low_rank_factor(PrecomputedKernelMatrix(np.eye(2000)), 600) is None
-
-
 @pytest.mark.parametrize("C", [1.0, 1e4])
-def test_interior_point_finds_the_sets(C):
+def test_low_rank_passes_solve_for_the_active_samples(C):
+    """From a start whose sum is not zero, as where samples were set aside."""
     X, y = two_gaussians(400)
     problem = problem_of(X, y, C)
-    V = low_rank_factor(problem.kernel, 400)
-    beta = interior_point(V, problem.linear, problem.lower, problem.upper, 0.0, 1e-3, lambda: None)
-    exact = Decomposition(working_set=5000).solve(problem, Monitor()).beta
-    at_upper = np.flatnonzero(exact == problem.upper)
-    assert np.mean(beta[at_upper] == problem.upper[at_upper]) > 0.97
-    assert np.abs(beta - exact).max() <= 0.05 * C
+    beta = 0.1 * problem.upper
+    V = sampled_factor(problem.kernel, 400, 1e-10, 400)
+    residual = problem.linear - problem.kernel.columns(np.arange(400)) @ beta
+    found, left, again = low_rank_passes(problem, V, beta, residual, lambda steps, state: None)
+    assert again
+    assert found.sum() == pytest.approx(beta.sum())
+    certificate = certify(problem, found)
+    assert certificate.kkt_violation <= 1e-3
+    assert_allclose(left, certificate.residual, atol=1e-8 * C)
 
 
-def test_interior_point_stops_when_asked():
+def test_low_rank_passes_stop_when_asked():
     X, y = two_gaussians(100)
     problem = problem_of(X, y, 1.0)
-    V = low_rank_factor(problem.kernel, 100)
-    assert (
-        interior_point(V, problem.linear, problem.lower, problem.upper, 0.0, 1e-3, lambda: True)
-        is None
-    )
+    V = sampled_factor(problem.kernel, 100, 1e-10, 100)
+    asked = []
+
+    def watch(steps, state):
+        asked.append(steps)
+        return True
+
+    start = np.zeros(100)
+    beta, _, _ = low_rank_passes(problem, V, start, problem.linear, watch)
+    assert len(asked) <= 2
+    assert (beta >= problem.lower).all() and (beta <= problem.upper).all()
 
 
 def test_second_order_steps_take_over_at_large_C():

@@ -1,11 +1,10 @@
 """Second-order steps for the block method, taken where pair steps crawl.
 
 Two situations ask for them. Many support vectors are free: then Newton's method on
-these solves their problem with one factorisation. Or C is large: then an
-interior-point method, whose iterations do not depend on C, finds which samples
-end at which bound, provided that the kernel matrix has a low rank. When to take
-which follows from a model of the costs, not from a clock, so that a fit has the
-same bits each time.
+these solves their problem with one factorisation. Or C is large: then IRWLS on a
+factor of the kernel matrix, whose steps hardly depend on C, solves for all samples
+at once, provided that the factor has a low rank. When to take which follows from a
+model of the costs, not from a clock, so that a fit has the same bits each time.
 """
 
 from __future__ import annotations
@@ -14,22 +13,21 @@ from collections.abc import Callable
 
 import numpy as np
 
-from maxmargin.problem import nearest_feasible
 from maxmargin.solvers._active_set import ActiveSet
-from maxmargin.solvers._interior import interior_point
-from maxmargin.solvers._low_rank import low_rank_factor
+from maxmargin.solvers._low_rank_passes import factor_of, low_rank_passes
 from maxmargin.solvers._newton import newton_change
-from maxmargin.solvers._polish import solve_free
 
 # Nanoseconds of the parts of a round, measured on one core of 2024; only ratios matter.
 _PAIR_STEP = 1.1  # per sample of the working set
 _GATHER = 1.0  # per kernel value
 _UPDATE = 0.25  # per kernel value
 _FLOP = 0.02
-_INTERIOR_ITERATIONS = 30
-_MAX_RANK = 2000
+_LOW_RANK_STEPS = 60
+_PASSES_OVER_FACTOR = 2.0  # per entry of the factor
 _EXPECTED_RANK = 200
-# Where the interior-point method was needed once, the rest is not left to pair steps for long.
+# Pair steps may cost this part of a low-rank solution before it is tried. Where it was needed
+# once, the rest is not left to pair steps for long.
+_PATIENCE = 0.5
 _PATIENCE_AGAIN = 0.1
 # The free set must have settled: at most this part of it may have changed since the last look.
 _STABLE = 0.15
@@ -43,7 +41,7 @@ class SecondOrder:
     def __init__(self, should_stop: Callable[[], object]):
         self.should_stop = should_stop
         self.taken: list[str] = []
-        self._since_newton = self._since_interior = 0.0
+        self._since_newton = self._since_low_rank = 0.0
         self._low_rank_possible = True
         self._rank = _EXPECTED_RANK
         self._last_free: np.ndarray | None = None
@@ -53,14 +51,14 @@ class SecondOrder:
         """Add the cost of a round of pair steps."""
         cost = _PAIR_STEP * steps * size + _GATHER * size**2 + _UPDATE * moved * active.n
         self._since_newton += cost
-        self._since_interior += cost
+        self._since_low_rank += cost
 
     def step(self, active: ActiveSet, may_shrink: bool) -> bool:
         """Take a second-order step if the rounds since the last one have cost as much."""
-        if self._interior_due(active):
+        if self._low_rank_due(active):
             if may_shrink:
                 active.shrink()  # the cost is that of the samples that are left
-            if self._interior(active):
+            if self._low_rank(active):
                 return True
         free = active.free()
         if not 2 <= len(free) <= active.cache.n_slots:
@@ -72,15 +70,15 @@ class SecondOrder:
             return self._newton(active, free)
         return False
 
-    def _interior_due(self, active: ActiveSet) -> bool:
-        patience = _PATIENCE_AGAIN if "interior point" in self.taken else 1.0
-        due = self._since_interior > patience * self._interior_cost(active)
+    def _low_rank_due(self, active: ActiveSet) -> bool:
+        patience = _PATIENCE_AGAIN if "low-rank IRWLS" in self.taken else _PATIENCE
+        due = self._since_low_rank > patience * self._low_rank_cost(active)
         return self._low_rank_possible and due
 
-    def _interior_cost(self, active: ActiveSet) -> float:
-        """Expected cost of the interior-point method; of a look at the rank while that is open."""
+    def _low_rank_cost(self, active: ActiveSet) -> float:
+        """Expected cost of IRWLS with a factor of low rank, whose rank may still be a guess."""
         rank = min(self._rank, active.n)
-        return _INTERIOR_ITERATIONS * _FLOP * 2 * active.n * rank**2
+        return _LOW_RANK_STEPS * (_PASSES_OVER_FACTOR * active.n * rank + _FLOP * rank**3)
 
     def _settled(self, active: ActiveSet, free: np.ndarray, cost: float) -> bool:
         """Whether the free set is nearly the one of a while ago."""
@@ -109,34 +107,19 @@ class SecondOrder:
         self.taken.append("Newton")
         return True
 
-    def _interior(self, active: ActiveSet) -> bool:
+    def _low_rank(self, active: ActiveSet) -> bool:
         problem = active.problem
-        V = low_rank_factor(problem.kernel, _MAX_RANK)
+        V = factor_of(problem)
         if V is None:
             self._low_rank_possible = False
             return False
         self._rank = V.shape[1]
-        if not self._interior_due(active):
+        if not self._low_rank_due(active):
             return False  # not yet, now that the rank is known
-        self._since_interior = 0.0
+        self._since_low_rank = 0.0
         # What the samples set aside contribute stands in the residual.
-        linear = active.residual + V @ (V.T @ active.beta)
-        total = active.beta.sum()
-        beta = interior_point(
-            V, linear, problem.lower, problem.upper, total, problem.tol, self.should_stop
+        active.beta, active.residual, self._low_rank_possible = low_rank_passes(
+            problem, V, active.beta, active.residual, lambda steps, state: self.should_stop()
         )
-        if beta is None:
-            return False
-        beta = nearest_feasible(beta, problem.lower, problem.upper, total)
-        change = beta - active.beta
-        changed = np.flatnonzero(change)
-        effect = problem.kernel.product(changed, change[changed])
-        if 0.5 * change @ effect >= active.residual @ change:
-            self._low_rank_possible = False
-            return False
-        # The sets are known now; the values of the free samples follow from them.
-        active.beta, active.residual = solve_free(
-            problem, beta, active.residual - effect, _MAX_RANK
-        )
-        self.taken.append("interior point")
+        self.taken.append("low-rank IRWLS")
         return True

@@ -38,7 +38,7 @@ _EXACT = 1e-8
 
 
 class Decomposition(Solver):
-    """Working sets of many samples, with Newton and interior-point steps where they pay.
+    """Working sets of many samples, with Newton and low-rank IRWLS steps where they pay.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_random_state
 
-from maxmargin.kernels._gather import gather_block
+from maxmargin.kernels._rows import gather_block
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import Certificate, certify, violation_and_intercept
 from maxmargin.parallel import run_blocks, split
@@ -199,7 +199,7 @@ class _Run:
             violation, _ = violation_and_intercept(beta, residual, problem.lower, problem.upper)
             if stop is not None or violation <= target:
                 return beta, stop
-        active = ActiveSet(problem, beta, residual)
+        active = ActiveSet(problem, beta, residual, defaultdict(float))
         stop, chunks = None, 0
         while stop is None and chunks < max_chunks:
             high, low, b = extremes(
@@ -403,7 +403,7 @@ def _double_block(active: ActiveSet, working: np.ndarray) -> np.ndarray:
     K = np.empty((len(working), len(working)))
 
     def gather(part: slice) -> None:
-        gather_block(active.cache.rows, slots[part], columns, K[part])
+        gather_block(active.cache.rows, slots[part], columns, K, np.arange(part.start, part.stop))
 
     run_blocks(gather, split(len(working), _GATHER_ROWS))
     return K
