@@ -31,8 +31,8 @@ _PAIR_STEP, _NEWTON_SQUARE, _NEWTON_CUBE = 1.2, 3.0, 0.012
 _LEAST_STEPS, _MOST_STEPS = 2_000, 100_000
 # Steps after which LIBSVM gives up, too.
 _GIVE_UP = 10_000_000
-# Part of tol that rounding of float32 kernel values may cost, as in solvers/_precision.py.
-_SHARE_OF_TOL = 0.3
+# Multiple of tol that rounding of float32 kernel values may cost; LIBSVM's are float32 at any C.
+_SHARE_OF_TOL = 1.0
 
 
 class Unsuited(Exception):
