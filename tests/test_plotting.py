@@ -178,10 +178,10 @@ def test_heat_map_shows_the_best_over_what_it_leaves_out(search):
         cell = ([0.5, 2.0, 16.0].index(one["C"]), [0.1, "scale"].index(one["gamma"]))
         expected[cell] = max(expected[cell], mean)
     np.testing.assert_allclose(display.image_.get_array(), expected)
-    column, row = display.best_.get_offsets()[0].astype(int)
+    column, row = (int(corner + 0.5) for corner in display.best_.get_xy())
     assert display.scores[row, column] == pytest.approx(search.best_score_)
     labels = [label.get_text() for label in display.ax_.get_yticklabels()]
-    assert labels == ["0.5", "2", "$2^{4}$"]
+    assert labels == ["$2^{-1}$", "$2^{1}$", "$2^{4}$"]
     assert len(display.ax_.texts) == 6
 
 

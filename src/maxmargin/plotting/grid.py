@@ -27,7 +27,7 @@ class GridDisplay:
     ----------
     ax_, figure_ : where it was drawn
     image_ : the heat map
-    best_ : the marker of the best cell
+    best_ : the frame of the best cell
     """
 
     def __init__(self, *, scores, names, values, score_name):
@@ -84,14 +84,13 @@ class GridDisplay:
         self.best_ = None
         if not np.isnan(self.scores).all():
             row, column = np.unravel_index(np.nanargmax(self.scores), self.scores.shape)
-            self.best_ = ax.scatter(
-                [column], [row], marker="s", s=260, facecolors="none", edgecolors="#d62728",
-                linewidths=2.2, zorder=3,
-            )  # fmt: skip
+            self.best_ = ax.add_patch(
+                plt.Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, ec="#d62728", lw=2.2)
+            )
         if self.scores.size <= _CELLS_WITH_TEXT:
             self._write_scores(ax)
         for axis, name, values in zip((ax.xaxis, ax.yaxis), self.names, self.values):
-            axis.set_ticks(range(len(values)), [_text(value) for value in values])
+            axis.set_ticks(range(len(values)), _labels(values))
             axis.set_label_text(name or "")
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -144,11 +143,18 @@ def _distinct(column) -> list:
     return sorted(numbers) + [value for value in values if value not in numbers]
 
 
-def _text(value) -> str:
-    """A value as a label; powers of two as such, since grids are made of them."""
-    if isinstance(value, Real) and not isinstance(value, bool):
-        number = float(value)
-        exponent = float(np.log2(number)) if number > 0 else 0.0
-        large = exponent.is_integer() and abs(exponent) > 3
-        return f"$2^{{{int(exponent)}}}$" if large else f"{number:g}"
-    return getattr(value, "__name__", str(value))
+def _labels(values: list) -> list[str]:
+    """Values as labels; powers of two as such, since grids are made of them."""
+    numbers = [v for v in values if isinstance(v, Real) and not isinstance(v, bool)]
+    exponents = [float(np.log2(float(v))) if float(v) > 0 else np.nan for v in numbers]
+    powers = all(e.is_integer() for e in exponents) and max(map(abs, exponents), default=0) > 3
+    return [
+        _number(float(value), powers)
+        if value in numbers
+        else getattr(value, "__name__", str(value))
+        for value in values
+    ]
+
+
+def _number(value: float, power: bool) -> str:
+    return f"$2^{{{round(np.log2(value))}}}$" if power else f"{value:g}"
