@@ -288,6 +288,35 @@ def test_large_costs_have_double_precision(cancer, monkeypatch):
     assert np.float64 in asked
 
 
+def test_what_has_no_room_for_double_precision_is_fitted_alone(monkeypatch):
+    whole = _chains.Chains.__init__
+
+    def without_room(self, *arguments):
+        whole(self, *arguments)
+        self.may_refine = False
+
+    monkeypatch.setattr(_chains.Chains, "__init__", without_room)
+    random = np.random.RandomState(0)
+    X, y = random.randn(600, 2), random.randint(0, 3, 600)
+    grid = {"C": [1, 1e4], "gamma": [0.5]}
+    seen = []
+
+    def scoring(estimator, X, y):
+        seen.append((estimator.C, type(estimator)))
+        return estimator.score(X, y)
+
+    SVCSearch(grid, cv=2, scoring=scoring, refit=False).fit(X, y)
+    assert {kind is SVC for C, kind in seen if C == 1} == {False}
+    assert {kind is SVC for C, kind in seen if C == 1e4} == {True}
+
+
+def test_kernels_that_overflow_fail_as_fits_do(iris):
+    X, y = iris
+    grid = {"kernel": ["poly"], "degree": [9], "C": [1.0], "coef0": [1e40]}
+    with pytest.raises(ValueError, match="not finite"):
+        SVCSearch(grid, cv=2).fit(X, y)
+
+
 def _margins(estimator, X, y):
     return float(np.abs(estimator.decision_function(X)).mean())
 

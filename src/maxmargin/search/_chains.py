@@ -19,8 +19,8 @@ from maxmargin.search._matrices import Matrices, memory_budget
 from maxmargin.search._path import RegularisationPath, Unsuited, submatrix
 from maxmargin.solvers._block_steps import subtract_rows
 
-# A whole matrix may be wanted in float32 and float64: bytes a kernel value.
-_BYTES = 12
+# Bytes a kernel value, and with the float64 matrix beside the float32 one.
+_SINGLE, _BOTH = 4, 12
 # Chains that are under way together, a thread: enough to keep all of them busy to the end.
 _CHAINS_PER_THREAD = 4
 # Solvers whose answer is the optimum, whoever finds it.
@@ -51,7 +51,8 @@ def why_alone(estimator: SVC) -> str | None:
 def why_too_large(estimators: list[SVC], n: int) -> str | None:
     """The reason why there is no room for a whole kernel matrix; None where there is."""
     budget = min(memory_budget(estimator.cache_size) for estimator in estimators)
-    needed = _BYTES * n * n * (1 + n_threads())
+    own = any(callable(one.kernel) or one.kernel == "precomputed" for one in estimators)
+    needed = (8 if own else _SINGLE) * n * n * (1 + n_threads())
     if needed <= budget:
         return None
     return (
@@ -100,9 +101,14 @@ class Chains:
         X = material.X
         if features:
             X = validate_features(SVC(), X)
-        self.matrices = Matrices(X, n, keep_products=len(features) > 1)
+        # Every thread has the part of its fold; what is left holds whole matrices.
         budget = min(memory_budget(estimator.cache_size) for estimator in estimators.values())
-        self._room = max(1, budget // (_BYTES * n * n) - n_threads() - 1)
+        room = budget // (n * n) - _SINGLE * n_threads()
+        keep_products = len(features) > 1 and room >= 2 * _SINGLE
+        room -= _SINGLE * keep_products
+        self.may_refine = room >= _BOTH + (_BOTH - _SINGLE) * n_threads()
+        self._room = max(1, room // _BOTH - n_threads())
+        self.matrices = Matrices(X, n, keep_products=keep_products)
 
     def _fold(self, material: Material, split: int, estimator: SVC) -> Fold:
         kind = estimator.kernel if callable(estimator.kernel) else estimator.kernel == "precomputed"
@@ -137,19 +143,23 @@ class Chains:
         decisions = np.empty((*shape, len(fold.test)))
         intercepts, seconds = np.empty(shape), np.zeros(len(values))
         betas: list[list[np.ndarray]] = [[] for _ in values]
-        try:
-            for number, task in enumerate(fold.tasks):
-                path = _TaskPath(self, chain, task)
-                for at, C in enumerate(values):
-                    start = path.started or time.perf_counter()
+        solved = len(values)
+        for number, task in enumerate(fold.tasks):
+            start, path, at = time.perf_counter(), None, 0
+            try:
+                for at, C in enumerate(values[:solved]):
+                    path = path or _TaskPath(self, chain, task)
                     beta, intercepts[at, number], decisions[at, number] = path.solve(C)
                     betas[at].append(beta)
-                    seconds[at] += time.perf_counter() - start
-        except Unsuited:
-            return [fold] * len(values)
+                    now = time.perf_counter()
+                    seconds[at] += now - start
+                    start = now
+            except Unsuited:
+                solved = at
+        answers = zip(betas, intercepts.tolist(), decisions.transpose(0, 2, 1), seconds.tolist())
         return [
-            Solved(fold, chain.kernel, *answer)
-            for answer in zip(betas, intercepts.tolist(), decisions.transpose(0, 2, 1), seconds)
+            Solved(fold, chain.kernel, *answer) if at < solved else fold
+            for at, answer in enumerate(answers)
         ]
 
 
@@ -157,9 +167,9 @@ class _TaskPath:
     """The path of one binary task, with the decision values of the held-out samples."""
 
     def __init__(self, chains: Chains, chain: Chain, task):
-        self.started: float | None = time.perf_counter()
         fold = chain.fold
-        self.matrices, self.kernel = chains.matrices, chain.kernel
+        self.matrices, self.may_refine = chains.matrices, chains.may_refine
+        self.kernel = chain.kernel
         self.train, self.test = fold.train[task.index], fold.test
         K = self.matrices.get(self.kernel)
         self.held_out = submatrix(K, self.train, self.test)
@@ -170,10 +180,11 @@ class _TaskPath:
 
     def solve(self, C: float) -> tuple[np.ndarray, float, np.ndarray]:
         """β, intercept and decision values for a C."""
-        self.started = None
         path = self.path
         path.solve(C)
         if not path.precise():
+            if not self.may_refine:
+                raise Unsuited
             K = self.matrices.get(self.kernel, np.float64)
             self.held_out = submatrix(K, self.train, self.test)
             path.refine(submatrix(K, self.train, self.train))

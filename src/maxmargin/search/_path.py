@@ -28,7 +28,9 @@ _ACTIVE_FACTOR, _LEAST_ACTIVE = 1.3, 768
 _NEARLY_ALL = 0.7
 # Nanoseconds of a pair step per sample, and of a Newton step per free sample, squared and cubed.
 _PAIR_STEP, _NEWTON_SQUARE, _NEWTON_CUBE = 1.2, 3.0, 0.012
-_LEAST_STEPS, _MOST_STEPS = 2_000, 100_000
+_LEAST_STEPS = 2_000
+# Rounds end after so many nanoseconds, so that an interrupt is served.
+_ROUND = 2e8
 # Steps after which LIBSVM gives up, too.
 _GIVE_UP = 10_000_000
 # Multiple of tol that rounding of float32 kernel values may cost; LIBSVM's are float32 at any C.
@@ -41,6 +43,8 @@ class Unsuited(Exception):
 
 def find_twins(K: np.ndarray) -> np.ndarray:
     """Group numbers of the samples: those of one group have the same rows in K, to the bit."""
+    if not (np.isfinite(K.max()) and np.isfinite(K.min())):
+        raise Unsuited  # a fit has a sentence for this
     n = len(K)
     mixed = np.zeros(n)
     subtract_rows(mixed, K, np.arange(n), np.random.RandomState(0).randn(n), 0, n)
@@ -177,13 +181,12 @@ class RegularisationPath:
         lower, upper = self.lower[active], self.upper[active]
         grow, shrink = np.empty(n, np.float32), np.empty(n, np.float32)
         set_penalties(beta, lower, upper, grow, shrink)
-        limit = _newton_cost(beta, lower, upper) / (_PAIR_STEP * n)
+        cost = min(max(_newton_cost(beta, lower, upper), _LEAST_STEPS * _PAIR_STEP * n), _ROUND)
         tol = self.target if everything else max(0.5 * self.target, _INNER_TOL * self.violation)
         itself = np.arange(n)
         outcome, steps, *_ = smo_steps(
             K, itself, np.zeros_like(itself), 0, np.diagonal(K).astype(np.float32), beta, residual,
-            lower, upper, grow, shrink, tol, int(min(max(limit, _LEAST_STEPS), _MOST_STEPS)),
-            SECOND_ORDER,
+            lower, upper, grow, shrink, tol, 1 + int(cost / (_PAIR_STEP * n)), SECOND_ORDER,
         )  # fmt: skip
         self.steps += steps
         self._since_newton += _PAIR_STEP * n * steps
