@@ -29,6 +29,7 @@ from sklearn.preprocessing import StandardScaler, scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import SVC, SVCSearch
+from maxmargin.monitor import Interrupt
 from maxmargin.search import _chains
 from maxmargin.search._path import RegularisationPath, find_twins
 
@@ -333,9 +334,10 @@ def test_scores_do_not_depend_on_threads(noisy):
 
 
 def path_of(X, y, gamma):
-    K = np.round(rbf_kernel(X, gamma=gamma), 9)  # the same for the same samples, to the bit
+    distinct, which = np.unique(X, axis=0, return_inverse=True)
+    K = rbf_kernel(distinct, gamma=gamma)[which][:, which]  # twins to the bit
     signs = np.where(y == 1, 1.0, -1.0)
-    return RegularisationPath(K, signs, np.ones(len(y)), find_twins(K), 1e-3, lambda: False)
+    return RegularisationPath(K, signs, np.ones(len(y)), find_twins(K), 1e-3, Interrupt())
 
 
 def test_twins_are_samples_with_the_same_kernel_values(noisy):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from maxmargin.estimators._validation import validate_features
 from maxmargin.estimators.svc import SVC
 from maxmargin.kernels.functions import KernelFunction
+from maxmargin.monitor import Interrupt
 from maxmargin.parallel import n_threads, stream_blocks
 from maxmargin.search._folds import Fold, Material
 from maxmargin.search._held_out import Solved
@@ -69,7 +69,7 @@ class Chains:
     material : what they are tried on
     estimators : candidates by their number
     n : number of samples
-    should_stop : asked between rounds of a solver; true raises `KeyboardInterrupt`
+    interrupt : the flag that Ctrl-C sets
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class Chains:
         material: Material,
         estimators: dict[int, SVC],
         n: int,
-        should_stop: Callable[[], bool],
+        interrupt: Interrupt,
     ):
-        self.should_stop = should_stop
+        self.interrupt = interrupt
         self.failed: list[tuple[int, Fold]] = []
         self._folds: dict[tuple, Fold] = {}
         chains: dict[tuple, Chain] = {}
@@ -175,7 +175,7 @@ class _TaskPath:
         self.held_out = submatrix(K, self.train, self.test)
         self.path = RegularisationPath(
             submatrix(K, self.train, self.train), task.signs, fold.data.costs[task.index],
-            self.matrices.twins(self.kernel)[self.train], chain.tol, chains.should_stop,
+            self.matrices.twins(self.kernel)[self.train], chain.tol, chains.interrupt,
         )  # fmt: skip
 
     def solve(self, C: float) -> tuple[np.ndarray, float, np.ndarray]:

@@ -7,17 +7,19 @@ and a Newton step where those crawl, carry it over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from maxmargin.formulations import c_svc
 from maxmargin.kernels._gather import gather_block
+from maxmargin.kernels.matrix import PrecomputedKernelMatrix
+from maxmargin.monitor import Interrupt, Monitor
 from maxmargin.optimality import violation_and_intercept
-from maxmargin.problem import nearest_feasible
+from maxmargin.problem import Problem, nearest_feasible
+from maxmargin.solution import Status
 from maxmargin.solvers._block_steps import subtract_rows
 from maxmargin.solvers._newton import newton_change
 from maxmargin.solvers._smo_steps import SECOND_ORDER, STEP_LIMIT, set_penalties, smo_steps
+from maxmargin.solvers.decomposition import Decomposition
 
 # Part of tol that the steps aim at, as in the block method.
 _TARGET = 0.9
@@ -31,8 +33,9 @@ _PAIR_STEP, _NEWTON_SQUARE, _NEWTON_CUBE = 1.2, 3.0, 0.012
 _LEAST_STEPS = 2_000
 # Rounds end after so many nanoseconds, so that an interrupt is served.
 _ROUND = 2e8
-# Steps after which LIBSVM gives up, too.
-_GIVE_UP = 10_000_000
+# Steps for one C after which the block method takes over, which has more than pair steps.
+_PATIENCE = 200_000
+_CACHE_BYTES = 512 * 2**20
 # Multiple of tol that rounding of float32 kernel values may cost; LIBSVM's are float32 at any C.
 _SHARE_OF_TOL = 1.0
 
@@ -65,7 +68,7 @@ class RegularisationPath:
     costs : weight of each sample; its bound is C times this
     twins : group number of each sample, see `find_twins`
     tol : the KKT violation at which a solution counts as found
-    should_stop : asked between rounds; true raises `KeyboardInterrupt`
+    interrupt : the flag that Ctrl-C sets, asked between rounds; raises `KeyboardInterrupt`
 
     Attributes
     ----------
@@ -73,11 +76,11 @@ class RegularisationPath:
     intercept, violation : what goes with them
     """
 
-    def __init__(self, K, signs, costs, twins, tol: float, should_stop: Callable[[], bool]):
+    def __init__(self, K, signs, costs, twins, tol: float, interrupt: Interrupt):
         self.K, self.signs, self.costs = K, signs, costs
         self._twins = np.unique(twins, return_inverse=True)[1]
-        self.target = _TARGET * tol
-        self.should_stop = should_stop
+        self.tol, self.target = tol, _TARGET * tol
+        self.interrupt = interrupt
         self.beta, self.residual = np.zeros(len(signs)), signs.copy()
         self.steps, self._since_newton = 0, 0.0
         self._C: float | None = None
@@ -149,17 +152,33 @@ class RegularisationPath:
         return np.where(mixed, spread, self.beta)
 
     def _optimise(self) -> None:
+        patience = self.steps + _PATIENCE
         while True:
             self.violation, self.intercept = violation_and_intercept(
                 self.beta, self.residual, self.lower, self.upper
             )
             if self.violation <= self.target:
                 return
-            if self.should_stop():
+            if self.interrupt.requested:
                 raise KeyboardInterrupt
-            if self.steps > _GIVE_UP:
-                raise Unsuited
+            if self.steps > patience:
+                self._hand_over()
+                return
             self._round(self._near_margin())
+
+    def _hand_over(self) -> None:
+        """Let the block method go on from here."""
+        problem = Problem(
+            PrecomputedKernelMatrix(self.K), self.signs, self.lower, self.upper, tol=self.tol,
+            cache_bytes=min(_CACHE_BYTES, self.K.nbytes), start=self.beta,
+        )  # fmt: skip
+        solution = Decomposition().solve(problem, Monitor(interrupt=self.interrupt))
+        if solution.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        if solution.status is not Status.CONVERGED or solution.certificate is None:
+            raise Unsuited
+        self.beta, self.residual = solution.beta.copy(), solution.certificate.residual.copy()
+        self.violation, self.intercept = solution.certificate.kkt_violation, solution.intercept
 
     def _near_margin(self) -> np.ndarray:
         """The samples of the next round: all that are free, then those closest to it."""

@@ -219,7 +219,7 @@ class SVCSearch(BaseSearchCV):
                 for s in range(len(material.splits))]  # fmt: skip
         if sharing:
             interrupt = Interrupt()
-            chains = Chains(material, sharing, n, lambda: interrupt.requested)
+            chains = Chains(material, sharing, n, interrupt)
             for number, fold in chains.failed:
                 yield number, fold, None, 0.0, fold.error
             with interrupt.listening():
