@@ -174,8 +174,10 @@ def test_every_kind_of_scoring(options, cancer):
         RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0),
         PredefinedSplit(np.arange(569) % 3 - 1),
         [(np.arange(300), np.arange(300, 569))],
+        [(np.arange(569) < 300, np.arange(569) >= 200)],
+        [(np.random.RandomState(0).randint(0, 400, 400), np.arange(400, 569))],
     ],
-    ids=lambda cv: type(cv).__name__,
+    ids=["stratified", "shuffled", "repeated", "predefined", "indices", "masks", "bootstrap"],
 )
 def test_every_kind_of_split(cv, cancer):
     found, expected = compare({"C": [1, 10]}, cancer, cv=cv)

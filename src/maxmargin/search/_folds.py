@@ -45,7 +45,7 @@ class Fold:
     def __init__(self, material: Material, split: int, estimator: SVC):
         X, y = material.X, material.y
         self.split = split
-        self.train, self.test = (np.asarray(part) for part in material.splits[split])
+        self.train, self.test = (_numbers(part) for part in material.splits[split])
         self.X_train, self.y_train = _safe_split(estimator, X, y, self.train)
         self.X_test, self.y_test = _safe_split(estimator, X, y, self.test, self.train)
         self.fit_params = _check_method_params(X, material.fit_params, indices=self.train)
@@ -80,3 +80,9 @@ class Fold:
             return KernelFunction("rbf", gamma)
         degree = estimator.degree if name == "poly" else 3
         return KernelFunction(name, gamma, float(estimator.coef0), degree)
+
+
+def _numbers(part) -> np.ndarray:
+    """Sample numbers, of a splitter that may yield masks instead."""
+    part = np.asarray(part)
+    return np.flatnonzero(part) if part.dtype == bool else part
