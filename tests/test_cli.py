@@ -458,6 +458,7 @@ def test_tune_with_weights_another_score_and_a_picture(run, folder):
         (["--scoring", "acuracy"], "no score 'acuracy'. Did you mean accuracy?"),
         (["-v", 51], "--folds 51, but a class has 50 samples."),
         (["nowhere/best"], "nowhere/best: there is no such folder to write to."),
+        (["--plot", "grid.txt"], "grid.txt: a picture must end in one of ."),
     ],
 )
 def test_tune_says_what_is_wrong(run, folder, arguments, sentence):

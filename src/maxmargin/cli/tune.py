@@ -50,6 +50,8 @@ def tune(
 
     grid = {"C": powers_of_two(log2c, "--log2c"), "gamma": powers_of_two(log2g, "--log2g")}
     _check_scoring(scoring)
+    if plot is not None:
+        _check_plot(plot)
     for path in filter(None, (model, plot)):
         if not Path(path).absolute().parent.is_dir():
             raise DataError(f"{path}: there is no such folder to write to.")
@@ -89,12 +91,23 @@ def _check_scoring(scoring: str) -> None:
         raise DataError(f"--scoring: scikit-learn has no score {scoring!r}.{hint}")
 
 
+def _check_plot(path: str) -> None:
+    """Say before the search, not after it, that it could not be drawn."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise DataError("--plot needs matplotlib: pip install 'maxmargin[plot]'.") from None
+    known = Figure().canvas.get_supported_filetypes()
+    if Path(path).suffix.removeprefix(".") not in known:
+        raise DataError(f"{path}: a picture must end in one of .{', .'.join(sorted(known))}.")
+
+
 def _draw(search, path: str) -> None:
     from maxmargin.plotting import plot_grid
 
-    suffix = Path(path).suffix.removeprefix(".")
     with atomic_write(path) as file:
-        plot_grid(search).figure_.savefig(file, format=suffix or "png", dpi=150)
+        kind = Path(path).suffix.removeprefix(".")
+        plot_grid(search).figure_.savefig(file, format=kind, dpi=150)
 
 
 def _announce(search, scoring: str, model, plot, json: bool, quiet: bool) -> None:
