@@ -19,6 +19,7 @@ import _peers_judge as judging
 import _peers_output as output
 import data
 import peers
+import search
 
 
 def naive_violation(X, y, alpha, C, kernel, gamma):
@@ -184,3 +185,17 @@ def test_whole_run_on_generated_data(tmp_path, capsys):
     ours, peer = entries["maxmargin"], entries["scikit-learn"]
     assert ours["ratio"]["value"] == pytest.approx(peer["seconds"] / ours["seconds"])
     assert ours["verdict"]["objective"] == pytest.approx(peer["verdict"]["objective"], rel=1e-3)
+
+
+def test_search_benchmark_on_generated_data(tmp_path, capsys):
+    out = tmp_path / "search.json"
+    search.main(
+        ["--samples", "120", "--step", "6", "--jobs", "1", "--out", str(out),
+         "--contestants", "maxmargin,scikit-learn"]
+    )  # fmt: skip
+    printed = capsys.readouterr().out
+    ours, peer = json.loads(out.read_text(encoding="utf-8"))["results"]
+    assert f"| {peer['seconds'] / ours['seconds']:.1f} |" in printed
+    assert ours["best"] == peer["best"] and len(ours["scores"]) == 4
+    with pytest.raises(SystemExit, match="no contestant is called 'thunder'"):
+        search.main(["--samples", "120", "--step", "6", "--contestants", "thunder"])

@@ -11,9 +11,7 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_iris
-from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import MinMaxScaler
 
 import maxmargin
@@ -431,34 +429,57 @@ def test_bench_judges_all_alike(run, folder):
     assert code == 0 and len(out.splitlines()) == 3 and "scikit-learn" not in out
 
 
-class SearchStandIn(GridSearchCV, BaseEstimator):
-    """`SVCSearch` as its interface is documented, done by scikit-learn."""
-
-    def __init__(self, param_grid, *, cv=5, scoring=None, refit=True, n_jobs=None, verbose=0):
-        super().__init__(
-            SVC(), param_grid, cv=cv, scoring=scoring, refit=refit, n_jobs=1, verbose=verbose
-        )
-
-
-def test_tune(run, folder, monkeypatch):
-    monkeypatch.setattr(maxmargin, "SVCSearch", SearchStandIn, raising=False)
+def test_tune(run, folder):
     arguments = ["tune", "iris.txt", "best", "--log2c", "0,2,1", "--log2g=-2,0,2", "-v", 3]
     code, out, _ = run(*arguments)
-    assert code == 0 and out.startswith("-c ") and "model: best" in out
+    assert code == 0 and out.startswith("-c ") and "accuracy 9" in out and "model: best" in out
     values = json.loads(run(*arguments, "--json")[1])
     assert values["best"]["C"] in (1, 2, 4) and values["best"]["gamma"] in (0.25, 1)
-    assert values["accuracy"] > 0.9
+    assert values["accuracy"] > 0.9 and values["folds"] == 3
+    assert values["accuracy"] == max(one["mean"] for one in values["candidates"])
+    assert len(values["candidates"]) == 6
     assert load_model("best").gamma == values["best"]["gamma"]
-    code, _, err = run("tune", "iris.txt", "--log2c", "1,2")
-    assert code == 2 and "--log2c must be BEGIN,END,STEP, not '1,2'." in err
-    code, _, err = run("tune", "iris.txt", "--log2c", "3,2,1")
-    assert code == 2 and "nothing from 3 to 2 by 1" in err
+    assert run(*arguments, "--quiet")[1] == ""
 
 
-@pytest.mark.skipif(hasattr(maxmargin, "SVCSearch"), reason="SVCSearch is here.")
-def test_tune_without_svcsearch_says_so(run, folder):
-    code, _, err = run("tune", "iris.txt")
-    assert code == 2 and "tune needs maxmargin.SVCSearch" in err
+def test_tune_with_weights_another_score_and_a_picture(run, folder):
+    pytest.importorskip("matplotlib")
+    arguments = ["tune", "iris.txt", "--log2c", "0,1,1", "--log2g=-1,0,1", "--plot", "grid.png"]
+    code, out, _ = run(*arguments, "--scoring", "f1_macro", "-w1", 5, "-e", 1e-4, "-m", 50)
+    assert code == 0 and "f1_macro 0.9" in out and "plot: grid.png" in out
+    assert (folder / "grid.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["--log2c", "1,2"], "--log2c must be BEGIN,END,STEP, not '1,2'."),
+        (["--log2c", "3,2,1"], "nothing from 3 to 2 by 1"),
+        (["--scoring", "acuracy"], "no score 'acuracy'. Did you mean accuracy?"),
+        (["-v", 51], "--folds 51, but a class has 50 samples."),
+        (["nowhere/best"], "nowhere/best: there is no such folder to write to."),
+        (["--plot", "grid.txt"], "grid.txt: a picture must end in one of ."),
+    ],
+)
+def test_tune_says_what_is_wrong(run, folder, arguments, sentence):
+    code, _, err = run("tune", "iris.txt", *arguments)
+    assert code == 2 and sentence in err
+
+
+def test_tune_shows_how_far_it_is(folder):
+    parent, child = pty.openpty()
+    command = [*COMMAND, "tune", "iris.txt", "--log2c", "0,3,1"]
+    process = subprocess.Popen(command, stdin=child, stdout=child, stderr=child)
+    os.close(child)
+    shown = ""
+    while True:
+        try:
+            shown += os.read(parent, 4096).decode(errors="replace")
+        except OSError:  # the other end is closed
+            break
+    assert process.wait() == 0
+    os.close(parent)
+    assert "tuning" in shown and "100%" in shown and "-c " in shown
 
 
 def test_help_and_version(run):

@@ -9,8 +9,14 @@ import scipy.sparse as sp
 from sklearn.datasets import load_iris, make_moons
 from sklearn.decomposition import PCA
 
-from maxmargin import SVC
-from maxmargin.plotting import BoundaryDisplay, ConvergenceDisplay
+from maxmargin import SVC, SVCSearch
+from maxmargin.plotting import (
+    BoundaryDisplay,
+    ConvergenceDisplay,
+    GridDisplay,
+    ScalingDisplay,
+    plot_grid,
+)
 from maxmargin.solvers import SMO
 
 matplotlib.use("Agg")
@@ -149,3 +155,90 @@ def test_missing_matplotlib_names_the_extra(moons, draw, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"needs matplotlib.*maxmargin\[plot\]"):
         draw(svc, *moons)
+
+
+# The heat map of a search.
+
+
+@pytest.fixture(scope="module")
+def search():
+    X, y = make_moons(90, noise=0.25, random_state=0)
+    grid = {"C": [16.0, 0.5, 2.0], "gamma": [0.1, "scale"], "class_weight": [None, "balanced"]}
+    return SVCSearch(grid, cv=3, scoring=["accuracy", "f1"], refit="f1").fit(X, y)
+
+
+def test_heat_map_shows_the_best_over_what_it_leaves_out(search):
+    display = plot_grid(search, score="f1")
+    assert isinstance(display, GridDisplay)
+    assert display.names == ("gamma", "C")
+    assert display.values == [[0.1, "scale"], [0.5, 2.0, 16.0]]
+    results = search.cv_results_
+    expected = np.full((3, 2), -np.inf)
+    for one, mean in zip(results["params"], results["mean_test_f1"]):
+        cell = ([0.5, 2.0, 16.0].index(one["C"]), [0.1, "scale"].index(one["gamma"]))
+        expected[cell] = max(expected[cell], mean)
+    np.testing.assert_allclose(display.image_.get_array(), expected)
+    column, row = (int(corner + 0.5) for corner in display.best_.get_xy())
+    assert display.scores[row, column] == pytest.approx(search.best_score_)
+    labels = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert labels == ["$2^{-1}$", "$2^{1}$", "$2^{4}$"]
+    assert len(display.ax_.texts) == 6
+
+
+def test_heat_map_of_other_axes_and_one_parameter(search, moons):
+    display = plot_grid(search, x="class_weight", y="gamma", score="accuracy")
+    assert display.names == ("class_weight", "gamma") and display.scores.shape == (2, 2)
+    assert [label.get_text() for label in display.ax_.get_xticklabels()] == ["None", "balanced"]
+    one = SVCSearch({"C": [1.0, 2.0, 3.0]}, cv=3, refit=False).fit(*moons)
+    display = plot_grid(one)
+    assert display.names[1] == "C" and display.scores.shape == (3, 1)
+    _, ax = plt.subplots()
+    assert display.plot(ax).ax_ is ax
+
+
+def test_heat_map_of_grids_with_different_parameters(moons):
+    grids = [{"kernel": ["linear"], "C": [1.0, 2.0]}, {"C": [1.0, 2.0], "gamma": [0.5, 1.0]}]
+    display = plot_grid(SVCSearch(grids, cv=3).fit(*moons), x="gamma", y="C")
+    assert display.scores.shape == (2, 2) and not np.isnan(display.scores).any()
+
+
+@pytest.mark.parametrize(
+    "options, sentence",
+    [
+        ({}, "score must say which of accuracy, f1 to draw"),
+        ({"score": "auc"}, "score must be one of accuracy, f1, not 'auc'"),
+        ({"score": "f1", "x": "degree"}, "the grid has no parameter 'degree', only"),
+        ({"score": "f1", "x": "C", "y": "C"}, "x and y must be two parameters, not both 'C'"),
+    ],
+)
+def test_heat_map_bad_input(search, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        plot_grid(search, **options)
+
+
+# Time against n.
+
+
+def test_exponents_of_known_times():
+    n = np.array([1000, 2000, 4000, 8000])
+    seconds = {"a": 1e-6 * n**1.5, "b": [0.1, 0.4, np.nan, np.nan]}
+    display = ScalingDisplay(n_samples=n, seconds=seconds).plot()
+    assert display.exponents_["a"] == pytest.approx(1.5)
+    assert display.exponents_["b"] is None
+    assert "n^{1.50}" in display.lines_["a"].get_label()
+    np.testing.assert_allclose(display.lines_["a"].get_ydata(), seconds["a"])
+    assert display.ax_.get_xscale() == display.ax_.get_yscale() == "log"
+
+
+def test_times_of_fits(moons):
+    X, y = moons
+    display = ScalingDisplay.from_estimators([SVC(), SVC(solver="smo")], X, y, random_state=0)
+    assert list(display.n_samples) == [7, 15, 30, 60, 120]
+    assert list(display.seconds) == ["1: auto", "2: smo"]
+    assert all(0 < t < 60 for times in display.seconds.values() for t in times)
+    assert display.exponents_["1: auto"] is not None
+    display = ScalingDisplay.from_estimators({"one": SVC()}, sp.csr_array(X), y, sizes=[60, 120],
+                                             repeat=2, limit=0.0, random_state=0)  # fmt: skip
+    assert np.isnan(display.seconds["one"][1]) and display.seconds["one"][0] > 0
+    with pytest.raises(ValueError, match="sizes must lie between 2 and the 120 samples of X"):
+        ScalingDisplay.from_estimators([SVC()], X, y, sizes=[60, 240])

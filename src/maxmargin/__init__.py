@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib
 
 __version__ = "0.1.0"
-__all__ = ["SVC", "io", "plotting", "solvers"]
+__all__ = ["SVC", "SVCSearch", "io", "plotting", "solvers"]
 
 # Loaded when first used, so that `import maxmargin` costs what scikit-learn's import costs.
-_HOMES = {"SVC": "maxmargin.estimators.svc"}
+_HOMES = {
+    "SVC": "maxmargin.estimators.svc",
+    "SVCSearch": "maxmargin.search.svc_search",
+}
 _MODULES = ("io", "plotting", "solvers")
 
 

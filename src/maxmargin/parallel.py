@@ -124,11 +124,16 @@ def run_blocks(function: Callable, blocks: Iterable) -> list:
     Results keep the order of the blocks, so that sums over them have the same
     bits whatever thread was faster.
     """
+    return list(stream_blocks(function, blocks))
+
+
+def stream_blocks(function: Callable, blocks: Iterable) -> Iterator:
+    """The same one by one, each as soon as those before it are there."""
     blocks = list(blocks)
     threads = min(n_threads(), len(blocks))
     if threads <= 1:
-        return [function(block) for block in blocks]
-    return list(_pool(n_threads()).map(function, blocks))
+        return map(function, blocks)
+    return _pool(n_threads()).map(function, blocks)
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

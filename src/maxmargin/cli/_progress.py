@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from maxmargin.monitor import Monitor, Progress
@@ -81,6 +81,20 @@ def counted(items: Iterable, total: int, what: str, quiet: bool) -> Iterable:
     from rich.progress import track
 
     return track(items, what, total=total, console=Console(stderr=True), transient=True)
+
+
+@contextmanager
+def counting(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A function (done, total) that moves a progress bar."""
+    if not shows_progress(quiet):
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 class Fraction:

@@ -1,7 +1,4 @@
-"""Pictures of a fitted SVC, in the manner of scikit-learn's Display classes.
-
-matplotlib is needed only when something is drawn: ``pip install maxmargin[plot]``.
-"""
+"""Pictures of fits: the decision boundary, and the way to the optimum."""
 
 from __future__ import annotations
 
@@ -11,23 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-# One colour a class: blue and orange for two, then further ones that colour-blind eyes tell apart.
-_COLOURS = ("#2f6db3", "#d9822b", "#3a9c6b", "#b3476b", "#7a5bb5", "#8c7a3d", "#4aa8b8", "#777777")
+from maxmargin.plotting._style import COLOURS, pyplot
+
 _MARGIN = 0.06
 # A coefficient within this part of its bound is at it, whatever the rounding of a stored product.
 _AT_BOUND = 1.0 - 1e-9
 # Decision values beyond this get the deepest shade: what matters lies about the margin, ±1.
 _DEEPEST = 3.0
-
-
-def _pyplot(caller: str):
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            f"{caller} needs matplotlib; install it with `pip install maxmargin[plot]`."
-        ) from error
-    return plt
 
 
 class BoundaryDisplay:
@@ -74,7 +61,7 @@ class BoundaryDisplay:
         ax : matplotlib axes, default=None
             Where to draw; None makes a new figure.
         """
-        _pyplot("BoundaryDisplay")
+        pyplot("BoundaryDisplay")
         check_is_fitted(estimator)
         if callable(estimator.kernel) or estimator.kernel == "precomputed":
             raise ValueError(
@@ -107,12 +94,12 @@ class BoundaryDisplay:
 
     def plot(self, ax=None) -> BoundaryDisplay:
         """Draw, on `ax` or a new figure."""
-        plt = _pyplot("BoundaryDisplay")
+        plt = pyplot("BoundaryDisplay")
         from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 
         if ax is None:
             _, ax = plt.subplots(figsize=(7, 5.8), layout="constrained")
-        colours = [_COLOURS[k % len(_COLOURS)] for k in range(len(self.classes))]
+        colours = [COLOURS[k % len(COLOURS)] for k in range(len(self.classes))]
         if len(self.classes) == 2:
             shades = LinearSegmentedColormap.from_list("classes", [colours[0], "white", colours[1]])
             self.surface_ = ax.pcolormesh(
@@ -217,7 +204,7 @@ class ConvergenceDisplay:
         axes : two matplotlib axes, default=None
             Where to draw; None makes a new figure.
         """
-        _pyplot("ConvergenceDisplay")
+        pyplot("ConvergenceDisplay")
         if not isinstance(estimators, Mapping):
             estimators = {
                 f"{k}: {estimator.fit_report_[problem].solver}": estimator
@@ -231,13 +218,13 @@ class ConvergenceDisplay:
 
     def plot(self, axes=None) -> ConvergenceDisplay:
         """Draw, on two `axes` or a new figure."""
-        plt = _pyplot("ConvergenceDisplay")
+        plt = pyplot("ConvergenceDisplay")
         if axes is None:
             _, axes = plt.subplots(1, 2, figsize=(9.5, 3.6), layout="constrained")
         self.lines_ = {}
         for k, (name, report) in enumerate(self.reports.items()):
             seconds, violation, distance = _curves(report)
-            style = {"color": _COLOURS[k % len(_COLOURS)], "marker": "o", "markersize": 3}
+            style = {"color": COLOURS[k % len(COLOURS)], "marker": "o", "markersize": 3}
             self.lines_[name] = (
                 axes[0].plot(seconds, violation, label=name, **style)[0],
                 axes[1].plot(seconds, distance, label=name, **style)[0],

@@ -1,0 +1,10 @@
+"""Pictures of fits and searches, in the manner of scikit-learn's Display classes.
+
+matplotlib is needed only when something is drawn: ``pip install maxmargin[plot]``.
+"""
+
+from maxmargin.plotting.fits import BoundaryDisplay, ConvergenceDisplay
+from maxmargin.plotting.grid import GridDisplay, plot_grid
+from maxmargin.plotting.scaling import ScalingDisplay
+
+__all__ = ["BoundaryDisplay", "ConvergenceDisplay", "GridDisplay", "ScalingDisplay", "plot_grid"]

@@ -1,0 +1,160 @@
+"""The heat map of a search over a grid."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.plotting._style import pyplot
+
+# Up to this many cells have room for their score.
+_CELLS_WITH_TEXT = 150
+
+
+def plot_grid(search, *, x=None, y=None, score=None, ax=None) -> GridDisplay:
+    """Draw the scores of a fitted search; short for `GridDisplay.from_search`."""
+    return GridDisplay.from_search(search, x=x, y=y, score=score, ax=ax)
+
+
+class GridDisplay:
+    """Mean scores over two parameters of a grid, the best of them marked.
+
+    Make one with :meth:`from_search` or `plot_grid`.
+
+    Attributes
+    ----------
+    ax_, figure_ : where it was drawn
+    image_ : the heat map
+    best_ : the frame of the best cell
+    """
+
+    def __init__(self, *, scores, names, values, score_name):
+        self.scores = scores
+        self.names = names
+        self.values = values
+        self.score_name = score_name
+
+    @classmethod
+    def from_search(cls, search, *, x=None, y=None, score=None, ax=None) -> GridDisplay:
+        """Draw a fitted `SVCSearch` or `GridSearchCV`.
+
+        Parameters
+        ----------
+        search : fitted search
+        x, y : str, default=None
+            Parameters of the two axes; None takes gamma and C where the grid has them,
+            else those with most values. Of candidates that differ only in others,
+            the best is shown.
+        score : str, default=None
+            Which score, where there are several.
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a new figure.
+        """
+        pyplot("GridDisplay")
+        check_is_fitted(search, "cv_results_")
+        results = search.cv_results_
+        means, score_name = _means(results, score)
+        columns = {
+            name.removeprefix("param_"): column
+            for name, column in results.items()
+            if name.startswith("param_")
+        }
+        names = _axes(columns, x, y)
+        values = [_distinct(columns[name]) if name else [""] for name in names]
+        scores = np.full((len(values[1]), len(values[0])), np.nan)
+        for number, mean in enumerate(means):
+            chosen = [columns[name][number] if name else "" for name in names]
+            if any(value is np.ma.masked for value in chosen):
+                continue  # a candidate of another grid, without this parameter
+            column, row = (known.index(value) for known, value in zip(values, chosen))
+            scores[row, column] = np.fmax(scores[row, column], mean)
+        return cls(scores=scores, names=names, values=values, score_name=score_name).plot(ax)
+
+    def plot(self, ax=None) -> GridDisplay:
+        """Draw, on `ax` or a new figure."""
+        plt = pyplot("GridDisplay")
+        rows, columns = self.scores.shape
+        if ax is None:
+            size = (2.2 + 0.62 * max(columns, 4), 1.4 + 0.42 * max(rows, 3))
+            _, ax = plt.subplots(figsize=size, layout="constrained")
+        self.image_ = ax.imshow(self.scores, origin="lower", aspect="auto", cmap="viridis")
+        ax.figure.colorbar(self.image_, ax=ax, label=self.score_name)
+        self.best_ = None
+        if not np.isnan(self.scores).all():
+            row, column = np.unravel_index(np.nanargmax(self.scores), self.scores.shape)
+            self.best_ = ax.add_patch(
+                plt.Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, ec="#d62728", lw=2.2)
+            )
+        if self.scores.size <= _CELLS_WITH_TEXT:
+            self._write_scores(ax)
+        for axis, name, values in zip((ax.xaxis, ax.yaxis), self.names, self.values):
+            axis.set_ticks(range(len(values)), _labels(values))
+            axis.set_label_text(name or "")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _write_scores(self, ax) -> None:
+        middle = 0.5 * (np.nanmin(self.scores) + np.nanmax(self.scores))
+        for (row, column), score in np.ndenumerate(self.scores):
+            if not np.isnan(score):
+                ax.text(
+                    column, row, f"{score:.3f}", ha="center", va="center", fontsize=7,
+                    color="white" if score < middle else "black",
+                )  # fmt: skip
+
+
+def _means(results: dict, score: str | None) -> tuple[np.ndarray, str]:
+    """The mean scores to show, and what they are called."""
+    known = [name.removeprefix("mean_test_") for name in results if name.startswith("mean_test_")]
+    if score is None:
+        if len(known) > 1:
+            raise ValueError(f"score must say which of {', '.join(known)} to draw.")
+        score = known[0]
+    if score not in known:
+        raise ValueError(f"score must be one of {', '.join(known)}, not {score!r}.")
+    return results[f"mean_test_{score}"], f"mean {score}" if score != "score" else "mean score"
+
+
+def _axes(columns: dict, x: str | None, y: str | None) -> tuple[str | None, str | None]:
+    """The parameters of the axes; None for an axis that the grid has no parameter for."""
+    for name in (x, y):
+        if name is not None and name not in columns:
+            raise ValueError(f"the grid has no parameter {name!r}, only {', '.join(columns)}.")
+    if x is not None and x == y:
+        raise ValueError(f"x and y must be two parameters, not both {x!r}.")
+    by_count = sorted(columns, key=lambda name: -len(_distinct(columns[name])))
+    many = [name for name in by_count if len(_distinct(columns[name])) > 1]
+    if x is None:
+        x = next((name for name in ("gamma", *many) if name in many and name not in (y, "C")), None)
+    if y is None:
+        y = next((name for name in ("C", *many, *by_count) if name in columns and name != x), None)
+    return x, y
+
+
+def _distinct(column) -> list:
+    """The values of a parameter: numbers in their order, then others as they come."""
+    values: list = []
+    for value in column:
+        if value is not np.ma.masked and value not in values:
+            values.append(value)
+    numbers = [v for v in values if isinstance(v, Real) and not isinstance(v, bool)]
+    return sorted(numbers) + [value for value in values if value not in numbers]
+
+
+def _labels(values: list) -> list[str]:
+    """Values as labels; powers of two as such, since grids are made of them."""
+    numbers = [v for v in values if isinstance(v, Real) and not isinstance(v, bool)]
+    exponents = [float(np.log2(float(v))) if float(v) > 0 else np.nan for v in numbers]
+    powers = all(e.is_integer() for e in exponents) and max(map(abs, exponents), default=0) > 3
+    return [
+        _number(float(value), powers)
+        if value in numbers
+        else getattr(value, "__name__", str(value))
+        for value in values
+    ]
+
+
+def _number(value: float, power: bool) -> str:
+    return f"$2^{{{round(np.log2(value))}}}$" if power else f"{value:g}"

@@ -1,0 +1,1 @@
+"""Tuning: grids of parameters by cross-validation, with everything shared that can be."""
