@@ -10,6 +10,7 @@ import numpy as np
 
 from maxmargin.estimators._validation import validate_features
 from maxmargin.estimators.svc import SVC
+from maxmargin.kernels._rows import subtract_rows
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.monitor import Interrupt
 from maxmargin.parallel import n_threads, stream_blocks
@@ -17,7 +18,6 @@ from maxmargin.search._folds import Fold, Material
 from maxmargin.search._held_out import Solved
 from maxmargin.search._matrices import Matrices, memory_budget
 from maxmargin.search._path import RegularisationPath, Unsuited, submatrix
-from maxmargin.solvers._block_steps import subtract_rows
 
 # Bytes a kernel value, and with the float64 matrix beside the float32 one.
 _SINGLE, _BOTH = 4, 12

@@ -10,13 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.formulations import c_svc
-from maxmargin.kernels._gather import gather_block
+from maxmargin.kernels._rows import gather_block, subtract_rows
 from maxmargin.kernels.matrix import PrecomputedKernelMatrix
 from maxmargin.monitor import Interrupt, Monitor
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.problem import Problem, nearest_feasible
 from maxmargin.solution import Status
-from maxmargin.solvers._block_steps import subtract_rows
 from maxmargin.solvers._newton import newton_change
 from maxmargin.solvers._smo_steps import SECOND_ORDER, STEP_LIMIT, set_penalties, smo_steps
 from maxmargin.solvers.decomposition import Decomposition
@@ -248,5 +247,5 @@ def _block(K: np.ndarray, index: np.ndarray) -> np.ndarray:
 def submatrix(K: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """K[rows][:, columns] as a new array."""
     out = np.empty((len(rows), len(columns)), K.dtype)
-    gather_block(K, rows, columns.astype(np.uint32), out)
+    gather_block(K, rows, columns.astype(np.uint32), out, np.arange(len(rows)))
     return out
