@@ -24,6 +24,7 @@ CORNER_RATIO = 0.5
 # Before the last stage the sets need not settle: a whole step and few changes are enough.
 FEW_CHANGES = 0.3
 ALMOST_WHOLE = 0.9
+WHOLE = 1e-3
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -144,6 +145,18 @@ def place(linear, f, b, inverse_weights, centre, lower, upper, u, target):
 
 
 @njit(cache=True, nogil=True)
+def has_settled(t, changes, allowed, again):
+    """Whether a stage is over: the sets stay as they are after a whole step.
+
+    Without changes the objective is quadratic, and the step is whole but for rounding;
+    where even that has lost its digits, the same sets for the second time are the end.
+    """
+    if changes == 0:
+        return again or abs(t - 1.0) <= WHOLE
+    return changes <= allowed and t > ALMOST_WHOLE
+
+
+@njit(cache=True, nogil=True)
 def dense_stage(
     K, linear, lower, upper, total, inverse_weights, centre, gamma, f, b, max_steps,
     few_changes,
@@ -169,7 +182,7 @@ def dense_stage(
     direction, image, c, du = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     inside = np.empty(n, np.int64)
     known = np.empty(n, np.int64)
-    was_inside = np.empty(n, np.bool_)
+    was_inside, before = np.empty(n, np.bool_), np.empty(n)
     n_known = -1
     L = np.empty((n, n))
     x, by_ones = np.empty(n), np.empty(n)
@@ -195,9 +208,11 @@ def dense_stage(
                 if direction[i] != 0.0:
                     _add_multiple(image, direction[i], K[i])
         if m == 0:
+            same = False
             move_b = -FAR if rest > 0.0 else FAR
         else:
-            if not (same and m == n_known):
+            same = same and m == n_known
+            if not same:
                 for j in range(m):
                     row = K[inside[j]]
                     for k in range(j + 1):
@@ -227,21 +242,20 @@ def dense_stage(
         if t == 0.0:
             return b, steps, True, True  # nothing but rounding is left
         for i in range(n):
+            before[i] = target[i]
             # A whole step puts a sample on its bound exactly, whatever the rounding.
             at_bound = t == 1.0 and not was_inside[i]
             gamma[i] = target[i] if at_bound else gamma[i] + t * direction[i]
             f[i] += t * image[i]
         b += t * move_b
         place(linear, f, b, inverse_weights, centre, lower, upper, u, target)
-        if t == 1.0 or (few_changes > 0.0 and t > ALMOST_WHOLE):
-            changes = 0
-            for i in range(n):
-                stays = (u[i] == target[i]) if was_inside[i] else (u[i] != target[i])
-                if t == 1.0 and not was_inside[i]:
-                    stays = gamma[i] == target[i]
-                changes += 0 if stays else 1
-            if changes <= few_changes * m:
-                return b, steps, True, True
+        changes = 0
+        for i in range(n):
+            inside_now = u[i] == target[i]
+            if inside_now != was_inside[i] or not (inside_now or target[i] == before[i]):
+                changes += 1
+        if has_settled(t, changes, few_changes * m, same):
+            return b, steps, True, True
     return b, steps, False, True
 
 
