@@ -89,7 +89,7 @@ COSTS = (1, 10, 100, 1e3, 1e4, 1e5, 1e6)
 class _QuadraticProgram(_Run):
     """The same chunks, each solved by quadprog instead of IRWLS."""
 
-    def _solve_block(self, active, working, K, b, corner):
+    def _solve_block(self, active, working, K, b, violation, corner):
         import quadprog
 
         beta, problem = active.beta[working], active.problem
@@ -368,17 +368,23 @@ def main(arguments: list[str] | None = None) -> None:
         "python": platform.python_version(), "machine": platform.machine(),
     }  # fmt: skip
     common = options.data, options.repeat, options.limit
+
+    def save() -> None:
+        path.write_text(json.dumps(results, indent=1) + "\n")
+
     for part, make in {"table2": table_2, "table3": table_3}.items():
         if part in options.only:
             text, results[part] = make(*common)
-            print(text, end="\n\n")
+            print(text, end="\n\n", flush=True)
+            save()
     if "q" in options.only:
         results["q"] = time_against_q(*common)
-        print(table_q(results["q"]), end="\n\n")
+        print(table_q(results["q"]), end="\n\n", flush=True)
+        save()
     if "C" in options.only:
         results["C"] = time_against_C(*common)
         print(table_C(results["C"], options.limit), crossover(results["C"]), sep="\n\n")
-    path.write_text(json.dumps(results, indent=1) + "\n")
+    save()
     if "q" in results and "C" in results:
         plot(results["q"], results["C"], options.out / "times.png")
 

@@ -63,8 +63,8 @@ class HeldOutSVC(SVC):
         solved, data = self._solved, self._solved.fold.data
         answers = [_Answer(*pair) for pair in zip(solved.betas, solved.intercepts)]
         fixed = {
-            "_gamma": getattr(solved.kernel, "gamma", 0.0),
-            "_sparse": self._is_sparse(data.X),
+            "gamma": getattr(solved.kernel, "gamma", 0.0),
+            "sparse": self._is_sparse(data.X),
         }
         made = self._attributes(data, solved.fold.tasks, answers, fixed)
         if hasattr(data.X, "shape"):

@@ -14,12 +14,12 @@ from scipy.linalg import get_lapack_funcs
 
 from maxmargin.parallel import blas_threads
 from maxmargin.solvers._irwls_steps import (
-    ALMOST_WHOLE,
     CORNER_RATIO,
     FAR,
     FEW_CHANGES,
     dense_stage,
     exact_step,
+    has_settled,
     place,
 )
 
@@ -63,6 +63,7 @@ class LowRankSystem:
         self.f = V @ self.w
         self._beta = beta.copy()
         self._gram = _Gram(V)
+        self._inside = np.empty(0, np.int64)
 
     def inside(self, index: np.ndarray) -> np.ndarray:
         return self._beta[index]
@@ -92,15 +93,14 @@ class LowRankSystem:
             self.w = self.w + t * direction
             self.f += t * image
             b += t * move_b
-            before = target.copy()
-            was_inside = u == target
+            before, was_inside = target.copy(), u == target
             place(self.linear, self.f, b, *data)
-            # A sample that stays at a bound has not changed; one inside moves without leaving.
             changed = was_inside != (u == target)
             changed |= ~was_inside & (before != target)
             allowed = 0.0 if last else FEW_CHANGES * len(inside)
-            whole = t == 1.0 or (t > ALMOST_WHOLE and not last)
-            if whole and np.count_nonzero(changed) <= allowed:
+            again = np.array_equal(inside, self._inside)
+            self._inside = inside
+            if has_settled(t, np.count_nonzero(changed), allowed, again):
                 return b, step, True, True
         return b, max_steps, False, True
 

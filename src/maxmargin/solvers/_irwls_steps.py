@@ -24,6 +24,7 @@ CORNER_RATIO = 0.5
 # Before the last stage the sets need not settle: a whole step and few changes are enough.
 FEW_CHANGES = 0.3
 ALMOST_WHOLE = 0.9
+WHOLE = 1e-3
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -144,6 +145,81 @@ def place(linear, f, b, inverse_weights, centre, lower, upper, u, target):
 
 
 @njit(cache=True, nogil=True)
+def has_settled(t, changes, allowed, again):
+    """Whether a stage is over: the sets stay as they are after a whole step.
+
+    Without changes the objective is quadratic, and the step is whole but for rounding;
+    where even that has lost its digits, the same sets for the second time are the end.
+    """
+    if changes == 0:
+        return again or abs(t - 1.0) <= WHOLE
+    return changes <= allowed and t > ALMOST_WHOLE
+
+
+@njit(cache=True, nogil=True)
+def _split(K, u, target, gamma, total, inside, is_inside, direction, image):
+    """S₁ (numbers in `inside`); the others go to their bounds, which moves f by `image`.
+
+    Returns how many are inside, and what their step must sum to.
+    """
+    m = 0
+    rest = total
+    image[:] = 0.0
+    for i in range(u.size):
+        is_inside[i] = u[i] == target[i]
+        if is_inside[i]:
+            inside[m] = i
+            m += 1
+            rest -= gamma[i]
+            direction[i] = 0.0
+        else:
+            rest -= target[i]
+            direction[i] = target[i] - gamma[i]
+            if direction[i] != 0.0:
+                _add_multiple(image, direction[i], K[i])
+    return m, rest
+
+
+@njit(cache=True, nogil=True)
+def _factorise(K, inverse_weights, inside, L, by_ones):
+    """L with LLᵀ = K + D of the samples inside, and (K + D)⁻¹1; False if not definite."""
+    m = inside.size
+    for j in range(m):
+        row = K[inside[j]]
+        for k in range(j + 1):
+            L[j, k] = row[inside[k]]
+        L[j, j] += inverse_weights[inside[j]]
+    if not cholesky(L, m):
+        return False
+    by_ones[:m] = 1.0
+    _solve_factored(L, m, by_ones[:m])
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _move_inside(K, errors, L, by_ones, inside, rest, direction, image):
+    """Step 1 of Table 1 for the change of β inside, whose sum is `rest`; the change of b."""
+    m = inside.size
+    x = errors[inside] - image[inside]
+    _solve_factored(L, m, x)
+    move_b = (x.sum() - rest) / by_ones[:m].sum()
+    for j in range(m):
+        direction[inside[j]] = x[j] - move_b * by_ones[j]
+        _add_multiple(image, direction[inside[j]], K[inside[j]])
+    return move_b
+
+
+@njit(cache=True, nogil=True)
+def _count_changes(u, target, before, was_inside):
+    changes = 0
+    for i in range(u.size):
+        inside = u[i] == target[i]
+        if inside != was_inside[i] or not (inside or target[i] == before[i]):
+            changes += 1
+    return changes
+
+
+@njit(cache=True, nogil=True)
 def dense_stage(
     K, linear, lower, upper, total, inverse_weights, centre, gamma, f, b, max_steps,
     few_changes,
@@ -165,84 +241,42 @@ def dense_stage(
     b, steps, whether the sets have settled, whether K + D is positive definite
     """
     n = linear.size
-    u, target = np.empty(n), np.empty(n)
-    direction, image, c, du = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    inside = np.empty(n, np.int64)
-    known = np.empty(n, np.int64)
-    was_inside = np.empty(n, np.bool_)
-    n_known = -1
+    u, target, before = np.empty(n), np.empty(n), np.empty(n)
+    direction, image, by_ones = np.empty(n), np.empty(n), np.empty(n)
+    inside, is_inside = np.empty(n, np.int64), np.empty(n, np.bool_)
+    factored = np.empty(0, np.int64)
     L = np.empty((n, n))
-    x, by_ones = np.empty(n), np.empty(n)
     place(linear, f, b, inverse_weights, centre, lower, upper, u, target)
-    steps = 0
-    while steps < max_steps:
-        steps += 1
-        m = 0
-        rest = total
-        same = True
-        image[:] = 0.0
-        for i in range(n):
-            was_inside[i] = u[i] == target[i]
-            if was_inside[i]:
-                same = same and m < n_known and known[m] == i
-                inside[m] = i
-                m += 1
-                rest -= gamma[i]
-                direction[i] = 0.0
-            else:
-                direction[i] = target[i] - gamma[i]
-                rest -= target[i]
-                if direction[i] != 0.0:
-                    _add_multiple(image, direction[i], K[i])
+    for steps in range(1, max_steps + 1):
+        m, rest = _split(K, u, target, gamma, total, inside, is_inside, direction, image)
+        again = m > 0 and m == factored.size and (factored == inside[:m]).all()
         if m == 0:
             move_b = -FAR if rest > 0.0 else FAR
         else:
-            if not (same and m == n_known):
-                for j in range(m):
-                    row = K[inside[j]]
-                    for k in range(j + 1):
-                        L[j, k] = row[inside[k]]
-                    L[j, j] += inverse_weights[inside[j]]
-                if not cholesky(L, m):
+            if not again:
+                factored = inside[:m].copy()
+                if not _factorise(K, inverse_weights, factored, L, by_ones):
                     return b, steps, False, False
-                n_known = m
-                known[:m] = inside[:m]
-                by_ones[:m] = 1.0
-                _solve_factored(L, m, by_ones[:m])
-            for j in range(m):
-                i = inside[j]
-                x[j] = (centre[i] - gamma[i]) * inverse_weights[i] + linear[i] - f[i] - b - image[i]
-            _solve_factored(L, m, x[:m])
-            move_b = (x[:m].sum() - rest) / by_ones[:m].sum()
-            for j in range(m):
-                i = inside[j]
-                direction[i] = x[j] - move_b * by_ones[j]
-            for j in range(m):
-                _add_multiple(image, direction[inside[j]], K[inside[j]])
+            errors = linear - f - b + inverse_weights * (centre - gamma)
+            move_b = _move_inside(K, errors, L, by_ones, factored, rest, direction, image)
+        pull = image + move_b
         slope = _dot(direction, f) + move_b * total
-        for i in range(n):
-            c[i] = image[i] + move_b
-            du[i] = -c[i] / inverse_weights[i]
-        t = exact_step(u, du, c, lower, upper, slope, _dot(direction, image))
+        curvature = _dot(direction, image)
+        t = exact_step(u, -pull / inverse_weights, pull, lower, upper, slope, curvature)
         if t == 0.0:
             return b, steps, True, True  # nothing but rounding is left
+        before[:] = target
         for i in range(n):
             # A whole step puts a sample on its bound exactly, whatever the rounding.
-            at_bound = t == 1.0 and not was_inside[i]
+            at_bound = t == 1.0 and not is_inside[i]
             gamma[i] = target[i] if at_bound else gamma[i] + t * direction[i]
             f[i] += t * image[i]
         b += t * move_b
         place(linear, f, b, inverse_weights, centre, lower, upper, u, target)
-        if t == 1.0 or (few_changes > 0.0 and t > ALMOST_WHOLE):
-            changes = 0
-            for i in range(n):
-                stays = (u[i] == target[i]) if was_inside[i] else (u[i] != target[i])
-                if t == 1.0 and not was_inside[i]:
-                    stays = gamma[i] == target[i]
-                changes += 0 if stays else 1
-            if changes <= few_changes * m:
-                return b, steps, True, True
-    return b, steps, False, True
+        changes = _count_changes(u, target, before, is_inside)
+        if has_settled(t, changes, few_changes * m, again):
+            return b, steps, True, True
+    return b, max_steps, False, True
 
 
 @njit(cache=True, nogil=True)

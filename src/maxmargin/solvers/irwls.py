@@ -29,9 +29,9 @@ SELECTIONS = {"random": RANDOM, "largest": LARGEST, "smallest": SMALLEST}
 # Part of tol that the chunks aim at, and the part of it that a corner may take.
 _TARGET = 0.9
 _CORNER = 0.25
-# A chunk is solved to this part of the present violation; its first corner is wider than the last.
+# Parts of the present violation: what a chunk's first corner has, and what it is solved to.
+_FIRST_CORNER = 0.4
 _INNER_TOL = 0.1
-_FIRST_CORNER = 4.0
 # Chunks up to this size are one compiled call; larger ones are watched between their stages.
 _COMPILED_CHUNK = 256
 _STEPS_PER_STAGE = 50
@@ -241,7 +241,7 @@ class _Run:
         corner = _CORNER * problem.tol
         if len(working) < active.n:
             corner = max(corner, _INNER_TOL * violation)
-        new, stop = self._solve_block(active, working, K, b, corner)
+        new, stop = self._solve_block(active, working, K, b, violation, corner)
         clock = self._count("optimise", clock)
         self.chunks += 1
         if new is None:
@@ -257,14 +257,14 @@ class _Run:
         return stop
 
     def _solve_block(
-        self, active, working, K, b, corner
+        self, active, working, K, b, violation, corner
     ) -> tuple[np.ndarray | None, Status | None]:
         """β that lowers the objective of the working set, or None; and the reason to stop."""
         beta, residual = active.beta[working], active.residual[working]
         lower, upper = active.problem.lower[working], active.problem.upper[working]
         widths = self.widths[active.index[working]]
         weakest = self._weakest(active, K)
-        first = 1.0 if not beta.any() else min(1.0, _FIRST_CORNER * corner)
+        first = min(1.0, _FIRST_CORNER * violation)
         if len(working) <= _COMPILED_CHUNK:
             new, _, steps, decrease = solve_chunk(
                 K, residual, beta, lower, upper, widths, weakest, b, first, corner,
@@ -330,7 +330,13 @@ class _Run:
             system = LowRankSystem(V, linear, problem.lower, problem.upper, beta)
             corner = _CORNER * problem.tol
             new = solve_stages(
-                system, self.widths, 0.0, beta, b, (min(1.0, violation), corner), watch
+                system,
+                self.widths,
+                0.0,
+                beta,
+                b,
+                (min(1.0, violation), corner),
+                watch,
             )
             self.chunks += 1
             clock = self._count("optimise", clock)
