@@ -1,5 +1,6 @@
 """The greedy stagewise solver: Algorithm 1, and what goes beyond it."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -162,6 +163,19 @@ def test_only_unused_samples_cost_kernel_values(noisy):
     # The report's own count has those of the certificate as well.
     n_values = one.n_support * len(y)
     assert one.kernel_evaluations == one.details["training_kernel_evaluations"] + n_values
+
+
+def test_memory_is_a_few_rows_not_the_matrix():
+    rng = np.random.default_rng(0)
+    X, y = (rng.random((3000, 40)) < 0.1).astype(float), rng.integers(0, 2, 3000)
+    SVC(gamma=0.5, solver="greedy").fit(X[:600], y[:600])
+    tracemalloc.start()
+    model = SVC(gamma=0.5, solver=GreedyStagewise(max_support=600)).fit(X, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(model.support_) == 600
+    # X itself, in the forms that validation and the kernel keep, takes a few times 1 MB.
+    assert peak < 0.25 * 4 * 3000**2
 
 
 def test_samples_without_norm_are_never_chosen():
