@@ -53,10 +53,10 @@ FOLDS = 10
 TOL = 1e-3
 # Where a hard margin does not exist neither SMO nor coordinate descent ever converges.
 STEPS_PER_SAMPLE = 100
-MAX_STEPS = 100_000
+STEPS_OF_LARGE = 20_000
 WORK_OF_SWEEPS = 50_000_000
 MAX_SWEEPS = 500
-# Up to this many samples SMO takes all of them at once.
+# Up to this many samples of a binary problem SMO takes all of them at once.
 SMALL = 1000
 # Sets of more samples than this have no column "HM without b", for its time.
 LARGE = 3000
@@ -106,7 +106,7 @@ def exact_trainings(K: np.ndarray, signs: np.ndarray):
 def optimise(K, beta, residual, lower, upper) -> bool:
     """SMO on the samples that may move, more of them where that was not enough; in place."""
     active = np.full(len(beta), len(beta) <= SMALL)
-    steps_left = min(STEPS_PER_SAMPLE * len(beta), MAX_STEPS)
+    steps_left = STEPS_PER_SAMPLE * len(beta) if len(beta) <= SMALL else STEPS_OF_LARGE
     while True:
         violation, middle = violation_and_intercept(beta, residual, lower, upper)
         if violation <= TOL or steps_left <= 0:
