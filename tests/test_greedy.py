@@ -1,9 +1,11 @@
 """The greedy stagewise solver: Algorithm 1, and what goes beyond it."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
@@ -79,6 +81,66 @@ def test_is_algorithm_1(kernel, panel, intercept, noisy):
     assert_allclose(-model.intercept_[0], beta.sum() if intercept else 0.0, atol=1e-8)
 
 
+@pytest.fixture(scope="module")
+def categories():
+    """One-hot categories in one storage of float32 rows; many samples coincide."""
+    rng = np.random.default_rng(3)
+    codes = rng.integers(0, 3, (700, 12))
+    X = sp.csr_array((codes[:, :, np.newaxis] == np.arange(3)).reshape(700, 36).astype(float))
+    return X, (codes[:, 0] + codes[:, 1] + rng.normal(0, 1, 700) > 2).astype(int)
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.5])
+@pytest.mark.parametrize("container", ["sparse", "dense"])
+def test_rows_one_by_one_of_bits_give_the_same_bits(unit, container, categories):
+    X, y = categories
+    X = unit * X if container == "sparse" else unit * X.toarray()
+    from_bits, from_products = fit(X, y), fit(X, y, panel=1)
+    assert len(from_bits.support_) > 200
+    assert_array_equal(from_bits._paths[0].samples, from_products._paths[0].samples)
+    assert_array_equal(from_bits._paths[0].coefficients, from_products._paths[0].coefficients)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("density", [0.1, 1.0])
+def test_rows_one_by_one_of_numbers_take_the_same_steps(kernel, density):
+    rng = np.random.default_rng(5)
+    X = rng.normal(0, 0.4, (600, 30)) * (rng.random((600, 30)) < density)
+    X[:, 0] = 1.0
+    y = (X[:, 1] + X[:, 2] * X[:, 3] + rng.normal(0, 0.1, 600) > 0).astype(int)
+    one, panels = fit(X, y, kernel), fit(X, y, kernel, panel=16)
+    assert_array_equal(one._paths[0].samples, panels._paths[0].samples)
+    assert_allclose(one.dual_coef_, panels.dual_coef_, atol=1e-4)
+
+
+def test_too_large_to_be_stored_by_feature_takes_the_same_steps(categories, monkeypatch):
+    X, y = categories
+    one = fit(X, y)
+    monkeypatch.setattr("maxmargin.kernels.by_feature._MAX_BYTES", 1000)
+    other = fit(X, y)
+    assert_array_equal(one._paths[0].samples, other._paths[0].samples)
+    evaluations = [m.fit_report_[0].details["training_kernel_evaluations"] for m in (one, other)]
+    assert evaluations[0] < evaluations[1]
+
+
+def test_callable_kernel_takes_the_same_steps(noisy):
+    X, y, _ = noisy
+
+    def kernel(A, B):
+        return oracle.kernel_values(A, B, gamma=0.4)
+
+    for cache_size in ("auto", 0.05):  # the matrix in memory, and rows by calls of the function
+        model = SVC(kernel=kernel, solver="greedy", cache_size=cache_size).fit(X, y)
+        assert_array_equal(model._paths[0].samples, fit(X, y)._paths[0].samples)
+
+
+def test_panels_compute_few_rows_in_vain(categories):
+    X, y = categories
+    details = fit(X, y, panel=64).fit_report_[0].details
+    needed = details["algorithm_kernel_evaluations"]
+    assert needed < details["training_kernel_evaluations"] < 2.3 * needed
+
+
 def test_panels_with_a_cache_of_few_rows_take_the_same_steps(noisy):
     X, y, _ = noisy
     whole = fit(X, y)
@@ -90,15 +152,30 @@ def test_panels_with_a_cache_of_few_rows_take_the_same_steps(noisy):
 def test_only_unused_samples_cost_kernel_values(noisy):
     X, y, signs = noisy
     _, _, needed = algorithm_1(kernel_values(X, "rbf"), signs)
-    one = fit(X, y, panel=1).fit_report_[0]
-    assert one.details["algorithm_kernel_evaluations"] == needed
-    assert needed <= one.details["training_kernel_evaluations"] <= 1.03 * needed
+    for panel in (1, None):
+        one = fit(X, y, panel=panel).fit_report_[0]
+        assert one.details["algorithm_kernel_evaluations"] == needed
+        # Used samples are dropped a few at a time.
+        assert needed <= one.details["training_kernel_evaluations"] <= 1.03 * needed + 64**2
     many = fit(X, y, panel=32).fit_report_[0]
     assert many.details["algorithm_kernel_evaluations"] == needed
     assert needed < many.details["training_kernel_evaluations"] <= len(y) ** 2
     # The report's own count has those of the certificate as well.
     n_values = one.n_support * len(y)
     assert one.kernel_evaluations == one.details["training_kernel_evaluations"] + n_values
+
+
+def test_memory_is_a_few_rows_not_the_matrix():
+    rng = np.random.default_rng(0)
+    X, y = (rng.random((3000, 40)) < 0.1).astype(float), rng.integers(0, 2, 3000)
+    SVC(gamma=0.5, solver="greedy").fit(X[:600], y[:600])
+    tracemalloc.start()
+    model = SVC(gamma=0.5, solver=GreedyStagewise(max_support=600)).fit(X, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(model.support_) == 600
+    # X itself, in the forms that validation and the kernel keep, takes a few times 1 MB.
+    assert peak < 0.25 * 4 * 3000**2
 
 
 def test_samples_without_norm_are_never_chosen():

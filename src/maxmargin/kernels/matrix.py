@@ -99,6 +99,10 @@ class KernelMatrix(ABC):
         """The samples as rows of a dense array or CSR matrix; None where there are none."""
         return None
 
+    def by_feature(self):
+        """A `SamplesByFeature`, which computes one row at a time; None where there is none."""
+        return None
+
     def positions(self) -> np.ndarray:
         """Numbers of the samples in the whole matrix that this one is a subset of."""
         return np.arange(self.n)
@@ -169,6 +173,11 @@ class FeatureKernelMatrix(KernelMatrix):
 
     def features(self):
         return self.X if self._index is None else self.X[self._index]
+
+    def by_feature(self):
+        from maxmargin.kernels.by_feature import by_feature
+
+        return by_feature(self._samples, self.function)
 
     def positions(self):
         return np.arange(self.n) if self._index is None else self._index

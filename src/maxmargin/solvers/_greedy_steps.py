@@ -8,33 +8,59 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from maxmargin.kernels.by_feature import TILE, kernel_values
 from maxmargin.solvers._vector import fast_max
 
-FINISHED, ROW_MISSING, LIMIT = 0, 1, 2
 # The maximum is taken block by block, which vectorises, and then looked up in the winning block.
-_BLOCK = 256
+FINISHED, ROW_MISSING, LIMIT = 0, 1, 2
 
 
 @njit(cache=True, nogil=True)
 def _search(residual, scale, first, largest):
     """Position of `largest` among the scores of the block that starts at `first`."""
-    for j in range(first, min(first + _BLOCK, len(residual))):
+    for j in range(first, min(first + TILE, len(residual))):
         if residual[j] * scale[j] == largest:
             return j
     return first
 
 
 @njit(cache=True, nogil=True)
+def _largest_score(residual, scale):
+    largest = -np.inf
+    for j in range(len(residual)):
+        largest = fast_max(largest, residual[j] * scale[j])
+    return largest
+
+
+@njit(cache=True, nogil=True)
 def best_candidate(residual, scale):
     """The sample of the largest score, the first of equals."""
     largest, first = -np.inf, 0
-    for start in range(0, len(residual), _BLOCK):
-        of_block = -np.inf
-        for j in range(start, min(start + _BLOCK, len(residual))):
-            of_block = fast_max(of_block, residual[j] * scale[j])
+    for start in range(0, len(residual), TILE):
+        of_block = _largest_score(residual[start : start + TILE], scale[start : start + TILE])
         if of_block > largest:
             largest, first = of_block, start
     return _search(residual, scale, first, largest)
+
+
+@njit(cache=True, nogil=True)
+def _take_off(beta, row, constant, residual, scale):
+    """Line 6 of Algorithm 1 for a block of samples; the largest score in it afterwards."""
+    largest = -np.inf
+    for j in range(len(residual)):
+        value = residual[j] - beta * (row[j] + constant)
+        residual[j] = value
+        largest = fast_max(largest, value * scale[j])
+    return largest
+
+
+@njit(cache=True, nogil=True)
+def _count_wrong(held_out, signs, residual):
+    wrong = 0
+    for k in held_out:
+        # y·f = 1 − y·residual is not positive.
+        wrong += residual[k] * signs[k] >= 1.0
+    return wrong
 
 
 @njit(cache=True, nogil=True)
@@ -75,20 +101,52 @@ def greedy_steps(
         scale[best] = 0.0
         row = rows[slot]
         largest, first = -np.inf, 0
-        for start in range(0, n, _BLOCK):
-            of_block = -np.inf
-            for j in range(start, min(start + _BLOCK, n)):
-                value = residual[j] - beta * (row[j] + constant)
-                residual[j] = value
-                of_block = fast_max(of_block, value * scale[j])
+        for start in range(0, n, TILE):
+            stop = min(start + TILE, n)
+            of_block = _take_off(
+                beta, row[start:stop], constant, residual[start:stop], scale[start:stop]
+            )
             if of_block > largest:
                 largest, first = of_block, start
         best = _search(residual, scale, first, largest)
-        wrong = 0
-        for k in held_out:
-            # y·f = 1 − y·residual is not positive.
-            wrong += residual[k] * signs[k] >= 1.0
-        errors[step] = wrong
+        errors[step] = _count_wrong(held_out, signs, residual)
+    return LIMIT, limit, best
+
+
+@njit(cache=True, nogil=True)
+def greedy_steps_by_feature(
+    table, norms, unit, kind, gamma, coef0, degree, residual, scale, constant, threshold, limit,
+    chosen, coefficients, decreases, held_out, signs, errors,
+):  # fmt: skip
+    """The same, with each row computed block by block when it is needed, and never stored.
+
+    Parameters
+    ----------
+    table, norms, unit, kind, gamma, coef0, degree : of a `SamplesByFeature`
+    """
+    n = len(residual)
+    sample, values = np.empty(len(table), table.dtype), np.empty(TILE, norms.dtype)
+    best = best_candidate(residual, scale)
+    for step in range(limit):
+        score = residual[best] * scale[best]
+        if not score > threshold:
+            return FINISHED, step, best
+        beta = score * scale[best]
+        chosen[step], coefficients[step], decreases[step] = best, beta, 0.5 * score * score
+        scale[best] = 0.0
+        for feature in range(len(sample)):
+            sample[feature] = table[feature, best]
+        norm = norms[best : best + 1]
+        largest, first = -np.inf, 0
+        for start in range(0, n, TILE):
+            stop = min(start + TILE, n)
+            row = values[: stop - start]
+            kernel_values(table, norms, unit, kind, gamma, coef0, degree, sample, norm, start, row)
+            of_block = _take_off(beta, row, constant, residual[start:stop], scale[start:stop])
+            if of_block > largest:
+                largest, first = of_block, start
+        best = _search(residual, scale, first, largest)
+        errors[step] = _count_wrong(held_out, signs, residual)
     return LIMIT, limit, best
 
 

@@ -8,33 +8,24 @@ from numbers import Integral
 
 import numpy as np
 
-from maxmargin.kernels.cache import RowCache
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import Certificate
 from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
+from maxmargin.solvers._greedy_rows import row_source
 from maxmargin.solvers._greedy_steps import (
     FINISHED,
     ROW_MISSING,
     best_candidate,
     coordinate_sweeps,
-    greedy_steps,
 )
 from maxmargin.solvers.base import Solver
 
 # A residual up to this is the rounding of float32 kernel values, not a reason for a step.
 _ROUNDING = 1e-6
-# Rows of one product where there is room for those that are not chosen at once. Beyond a GB
-# the first touch of so much memory takes the time that the larger products save.
-_PANEL = 64
-_PANEL_BYTES = 2**30
-# Used samples stay among the columns until they are this share of them. To drop them costs a copy
-# of X, and of all rows that wait in the cache.
-_USED_SHARE = 1 / 64
-_USED_SHARE_WITH_PANEL = 1 / 8
-# Work between two looks at the clock and the keyboard, in samples touched (about 0.05 s).
-_WORK_PER_CALL = 50_000_000
 _UPDATE_SECONDS = 0.1
+# Multiplications of the backfitting between two looks at the clock (about 0.05 s).
+_WORK_PER_CALL = 50_000_000
 # Kernel values up to which a certificate is cheap (a fraction of a second).
 _CHEAP_CERTIFICATE = 2**25
 _MAX_SWEEPS = 1000
@@ -93,12 +84,14 @@ class GreedyStagewise(Solver):
         has doubled and at the end (matching pursuit with backfitting). Without
         `max_support` this ends at the hard-margin SVM itself.
     panel : int or None
-        Kernel rows to compute in one product: that of the chosen sample and those of
-        the next best, kept in the cache until they are chosen. The steps are the
-        same, and a large product takes less time a value; but rows that are never
-        chosen cost kernel values too. With 1 only the chosen rows are computed,
-        and two of them held. None means 64 where half of the rows fit the cache and
-        1 GB, else 1.
+        None computes the rows of built-in kernels one at a time in compiled code, from
+        a copy of X stored feature by feature, and holds none of them. A number means
+        products of at most so many rows: that of the chosen sample and those of the
+        next best, kept in the cache until they are chosen. The steps are the same, but
+        rows that are never chosen cost kernel values too; panels become narrower where
+        fewer than half are. With 1 only the chosen rows are computed, and two of them
+        held. For other kernels, and X of more than 256 MB, None means 64 where half of
+        the rows fit the cache and 1 GB, else 1.
     """
 
     name = "greedy"
@@ -155,7 +148,7 @@ class _Run:
         self.problem, self.monitor, self.options = problem, monitor, options
         self.constant = 1.0 if options.intercept else 0.0
         self.threshold = problem.tol if options.backfit else _ROUNDING
-        self.panel = options.panel or _panel(problem)
+        self.rows = row_source(problem, options.panel)
         self.limit = problem.n if options.max_support is None else options.max_support
         self.held_out = _held_out(problem, options.validation)
         self.n_iter = self.values_needed = 0
@@ -192,10 +185,6 @@ class _Run:
             self.errors = [len(self.held_out) + 1] * len(used)
             self.scale[used] = 0.0
         self.active = np.arange(problem.n)
-        self.kernel = problem.kernel
-        two_rows = 2 * problem.n * problem.kernel.dtype.itemsize
-        memory = problem.cache_bytes if self.panel > 1 else min(two_rows, problem.cache_bytes)
-        self.cache = RowCache(problem.kernel, memory)
 
     def until_finished(self) -> Status:
         """Steps until the paper's rule or a limit says stop; backfitting in between, if asked."""
@@ -220,13 +209,14 @@ class _Run:
         is left to choose."""
         while len(self.order) < limit:
             allowed = min(limit - len(self.order), self.monitor.iterations_left(self.n_iter))
-            allowed = min(allowed, max(1, _WORK_PER_CALL // len(self.active)))
-            outcome, best = self._call(allowed)
+            outcome, best = self._call(min(allowed, self.rows.steps_per_call(len(self.active))))
             if outcome == FINISHED:
                 return None, True
             score = self.residual[best] * self.scale[best]
+            sample = self.active[best]
+            self._drop_used()
             if outcome == ROW_MISSING:
-                self._fetch(self.active[best])
+                self._fetch(sample)
             stop = self._watch(score)
             if stop is not None:
                 return stop, False
@@ -235,52 +225,40 @@ class _Run:
     def _call(self, limit: int) -> tuple[int, int]:
         chosen, errors = np.empty(limit, np.int64), np.empty(limit, np.int64)
         coefficients, decreases = np.empty(limit), np.empty(limit)
-        outcome, steps, best = greedy_steps(
-            self.cache.rows, self.cache.slot_of, self.residual, self.scale, self.constant,
-            self.threshold, limit, chosen, coefficients, decreases,
-            np.searchsorted(self.active, self.held_out), self.problem.linear[self.active], errors,
+        state = (
+            self.residual, self.scale, self.constant, self.threshold, limit, chosen, coefficients,
+            decreases, np.searchsorted(self.active, self.held_out),
+            self.problem.linear[self.active], errors,
         )  # fmt: skip
+        outcome, steps, best = self.rows.steps(state)
         samples = self.active[chosen[:steps]]
         self.beta[samples] = coefficients[:steps]
         self.decreases += decreases[:steps].tolist()
         # Step m of the paper needs the kernel values of the n − m samples that are still unused.
-        m = len(self.order)
-        self.values_needed += sum(range(self.problem.n - m - steps, self.problem.n - m))
+        unused = self.problem.n - len(self.order)
+        self.values_needed += steps * unused - steps * (steps + 1) // 2
         self.n_iter += steps
         self.order += samples.tolist()
         self.errors += errors[:steps].tolist()
         return outcome, best
 
-    def _fetch(self, best: int) -> None:
-        """The rows of the best candidates, in place of those that are least likely needed."""
-        self._drop_used()
-        position = np.searchsorted(self.active, best)
-        if self.panel == 1:
-            self.cache.fetch(np.array([position]), self.n_iter)
-            return
-        score = self.residual * self.scale
-        score[position] = np.inf  # the one of equals that is next
-        cache, owner = self.cache, self.cache.owner
-        count = min(self.panel, cache.n_slots)
-        missing = np.flatnonzero((cache.slot_of < 0) & (score > self.threshold))
-        if len(missing) > count:
-            missing = missing[np.argpartition(score[missing], -count)[-count:]]
-        # Slots are given up by rank: empty ones and used samples first, then the lowest score.
-        value = np.where(owner >= 0, score[owner], -np.inf)
-        cache.last_used[np.argsort(value, kind="stable")] = np.arange(len(value))
-        cache.fetch(np.sort(missing), len(value))
-
     def _drop_used(self) -> None:
+        """Leave used samples out of the kernel rows, once they are many."""
         kept = self.scale != 0.0
         kept[np.searchsorted(self.active, self.held_out)] = True
-        share = _USED_SHARE if self.panel == 1 else _USED_SHARE_WITH_PANEL
-        if len(kept) - np.count_nonzero(kept) <= share * len(kept):
+        if len(kept) - np.count_nonzero(kept) <= self.rows.used_share * len(kept):
             return
         kept = np.flatnonzero(kept)
-        self.kernel = self.kernel.restrict(kept)
-        self.cache.restrict(kept, self.kernel)
+        self.rows.restrict(kept)
         self.active = self.active[kept]
         self.residual, self.scale = self.residual[kept], self.scale[kept]
+
+    def _fetch(self, best: int) -> None:
+        """A row that is missing, where rows come in panels."""
+        position = int(np.searchsorted(self.active, best))
+        score = np.where(self.residual * self.scale > self.threshold, self.residual * self.scale, 0)
+        score[position] = np.inf  # the one of equals that is next
+        self.rows.fetch(position, score, self.scale > 0, len(self.order))
 
     def _backfit(self) -> Status | None:
         """Optimise the coefficients of all chosen samples: equation (1) on them alone."""
@@ -357,12 +335,6 @@ class _Run:
         samples = np.array(self.order, np.int64)
         coefficients = self.beta[samples]
         return Path(samples, coefficients, self.constant * np.cumsum(coefficients))
-
-
-def _panel(problem: Problem) -> int:
-    """Many rows at a time pay only if those that are not chosen at once can wait their turn."""
-    half_of_the_rows = problem.n * (problem.n // 2) * problem.kernel.dtype.itemsize
-    return _PANEL if half_of_the_rows <= min(problem.cache_bytes, _PANEL_BYTES) else 1
 
 
 def _held_out(problem: Problem, share: float) -> np.ndarray:

@@ -1,0 +1,169 @@
+"""Samples stored feature by feature, for one kernel row at a time inside compiled code.
+
+Whoever learns from one row which row is next cannot ask for many of them in one
+product. A row is then a sum over the non-zero features of its sample, each of them
+one pass over neighbouring numbers; and where all features are 0 or one and the same
+number (categories, words that occur) 64 of them are the bits of one word, and a
+product is the number of bits that two samples share.
+"""
+
+# Numba leaves and LLVM intrinsics have no Python types that mypy could follow.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic, overload
+
+from maxmargin.kernels._elementwise import _rbf32, _rbf64, polynomial_inplace, sigmoid_inplace
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.samples import Samples, SparseSamples
+
+# Columns of a row that are computed together, so that they stay in the first-level cache.
+TILE = 1024
+_MAX_BYTES = 256 * 2**20
+_LINEAR, _POLYNOMIAL, _RBF, _SIGMOID = 0, 1, 2, 3
+_KINDS = {"linear": _LINEAR, "poly": _POLYNOMIAL, "rbf": _RBF, "sigmoid": _SIGMOID}
+
+
+class SamplesByFeature:
+    """What `kernel_values` takes to compute tiles of kernel rows.
+
+    Attributes
+    ----------
+    table : array of shape (n_features, n), or of uint64 and shape (n_features / 64, n) with
+        a bit a feature
+    norms : squared norms of the samples, in the precision of the kernel values
+    parameters : product of two set bits, number of the kernel function, its γ, coef0 and degree
+    """
+
+    def __init__(self, table: np.ndarray, norms: np.ndarray, parameters: tuple):
+        self.table, self.norms, self.parameters = table, norms, parameters
+
+    def restrict(self, index: np.ndarray) -> SamplesByFeature:
+        table = np.take(self.table, index, axis=1)
+        return SamplesByFeature(table, self.norms[index], self.parameters)
+
+
+def by_feature(samples: Samples, function: KernelFunction) -> SamplesByFeature | None:
+    """The samples feature by feature; None where that would take too much memory."""
+    of_dtype = samples.dtype.type
+    unit = _only_value(samples)
+    bytes_each = 1 / 8 if unit is not None else samples.dtype.itemsize
+    if samples.n * samples.n_features * bytes_each > _MAX_BYTES:
+        return None
+    if unit is None:
+        table, unit = _spread(samples), 0.0
+    else:
+        table = _bits(samples)
+    parameters = (
+        of_dtype(unit**2), _KINDS[function.name], of_dtype(function.gamma),
+        of_dtype(function.coef0), function.degree,
+    )  # fmt: skip
+    return SamplesByFeature(table, samples.norms, parameters)
+
+
+def _only_value(samples: Samples) -> float | None:
+    """The number that every feature is unless it is 0, if there is one."""
+    values = samples.data if isinstance(samples, SparseSamples) else samples.X
+    largest = values.max(initial=0.0)
+    if isinstance(samples, SparseSamples):
+        only = (values == largest).all()
+    else:
+        only = ((values == largest) | (values == 0)).all()
+    return float(largest) if only and largest > 0 else None
+
+
+def _spread(samples: Samples) -> np.ndarray:
+    if not isinstance(samples, SparseSamples):
+        return np.ascontiguousarray(samples.X.T)
+    table = np.zeros((samples.n_features, samples.n), samples.dtype)
+    np.add.at(table, (samples.indices, _row_numbers(samples)), samples.data)
+    return table
+
+
+def _bits(samples: Samples) -> np.ndarray:
+    words = np.zeros((-(-samples.n_features // 64), samples.n), np.uint64)
+    if isinstance(samples, SparseSamples):
+        rows, features = _row_numbers(samples), samples.indices
+    else:
+        rows, features = np.nonzero(samples.X)
+    bits = np.left_shift(np.uint64(1), (features % 64).astype(np.uint64))
+    np.bitwise_or.at(words, (features // 64, rows), bits)
+    return words
+
+
+def _row_numbers(samples: SparseSamples) -> np.ndarray:
+    return np.repeat(np.arange(samples.n), np.diff(samples.indptr))
+
+
+@intrinsic
+def _count_bits(typing_context, word):
+    def generate(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return word(word), generate
+
+
+def _products(table, sample, start, stop, unit, out):
+    """out[j] = ⟨sample, sample start + j⟩; which of the two ways follows the type of `table`."""
+
+
+@overload(_products)
+def _products_of_type(table, sample, start, stop, unit, out):
+    def shared_bits(table, sample, start, stop, unit, out):
+        out[:] = 0
+        for w in range(len(sample)):
+            own = sample[w]
+            if own != 0:
+                others = table[w, start:stop]
+                for j in range(len(out)):
+                    out[j] += _count_bits(own & others[j])
+        for j in range(len(out)):
+            out[j] *= unit
+
+    def sum_over_features(table, sample, start, stop, unit, out):
+        out[:] = 0
+        for feature in range(len(sample)):
+            own = sample[feature]
+            if own != 0:
+                others = table[feature, start:stop]
+                for j in range(len(out)):
+                    out[j] += own * others[j]
+
+    return shared_bits if isinstance(table.dtype, types.Integer) else sum_over_features
+
+
+def _rbf(products, row_norms, column_norms, gamma):
+    """The leaf of the right precision."""
+
+
+@overload(_rbf)
+def _rbf_of_type(products, row_norms, column_norms, gamma):
+    leaf = _rbf32 if products.dtype == types.float32 else _rbf64
+
+    def call(products, row_norms, column_norms, gamma):
+        leaf(products, row_norms, column_norms, gamma)
+
+    return call
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def kernel_values(table, norms, unit, kind, gamma, coef0, degree, sample, norm, start, out):
+    """Kernel values of one sample with those from `start` on, as many as `out` has room for.
+
+    Parameters
+    ----------
+    table, norms, unit, kind, gamma, coef0, degree : of a `SamplesByFeature`
+    sample, norm : the sample's own column of `table` and its squared norm, an array of one
+    """
+    stop = start + len(out)
+    _products(table, sample, start, stop, unit, out)
+    tile = out.reshape((1, len(out)))
+    if kind == _RBF:
+        _rbf(tile, norm, norms[start:stop], gamma)
+    elif kind == _POLYNOMIAL:
+        polynomial_inplace(tile, gamma, coef0, degree)
+    elif kind == _SIGMOID:
+        sigmoid_inplace(tile, gamma, coef0)
