@@ -20,31 +20,35 @@ _LANDMARKS = 100
 def partition(
     problem: Problem, signs: np.ndarray, features, clustering, clusters: str | int,
     should_stop: Callable[[], object],
-) -> np.ndarray:  # fmt: skip
-    """Cluster number of each sample; a cluster has samples of one class only.
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Cluster number of each sample, and the pseudo-centre of each cluster.
 
-    One-vs-rest puts many classes on one side, and both it and one-vs-one meet each
-    class again and again: the clusters of a class are kept with the kernel matrix
-    that all these problems share (section 3.1).
+    A cluster has samples of one class only. One-vs-rest puts many classes on one
+    side, and both it and one-vs-one meet each class again and again: the clusters of
+    a class are kept with the kernel matrix that all these problems share (section 3.1).
     """
     groups = signs if problem.groups is None else problem.groups
     positions = problem.kernel.positions()
     known = problem.kernel.shared.setdefault(("clusters", repr(clustering), clusters), {})
     labels = np.empty(problem.n, np.int64)
+    centres: list[np.ndarray] = []
     n_found = 0
     for code in np.unique(groups):
         members = np.flatnonzero(groups == code)
         held = known.get(code)
         if held is None or not np.array_equal(held[0], positions[members]):
+            X = features[members]
             n_clusters = round(len(members) ** 0.5) if clusters == "sqrt" else int(clusters)
             found = _cluster(
-                features[members], min(n_clusters, len(members)), clustering,
-                problem.random_state, should_stop,
-            )  # fmt: skip
-            held = known[code] = (positions[members], found)
+                X, min(n_clusters, len(members)), clustering, problem.random_state, should_stop
+            )
+            parts = np.split(np.argsort(found, kind="stable"), np.cumsum(np.bincount(found))[:-1])
+            centre = np.array([part[pseudo_centre(X[part])] for part in parts])
+            held = known[code] = (positions[members], found, centre)
         labels[members] = n_found + held[1]
-        n_found += int(held[1].max()) + 1
-    return labels
+        centres.append(members[held[2]])
+        n_found += len(held[2])
+    return labels, np.concatenate(centres)
 
 
 def _cluster(X, n_clusters: int, clustering, seed: int, should_stop) -> np.ndarray:
