@@ -151,6 +151,22 @@ def test_averaged_matrix_is_the_mean_of_rows_and_columns(averaged):
     assert matrix.evaluations > 0
 
 
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_means_of_a_linear_kernel_are_means_of_rows(container):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9, 20)) * (rng.random((9, 20)) < 0.3)
+    chosen = np.array([8, 1, 2, 3, 5, 7, 0])
+    kernel = FeatureKernelMatrix(container(X), KernelFunction("linear"), np.float32)
+    members, starts = np.array([4, 1, 0, 2, 3, 5]), np.array([0, 2, 3])
+    weights = np.array([0.25, 0.75, 1.0, 0.2, 0.5, 0.3])
+    W = np.zeros((3, 7))
+    W[[0, 0, 1, 2, 2, 2], members] = weights
+    matrix = averaged_kernel(kernel.restrict(chosen), members, starts, weights, 0)
+    means = W @ X[chosen]
+    assert_allclose(matrix.block(np.arange(3)), means @ means.T, atol=1e-14)
+    assert kernel.evaluations == matrix.evaluations > 0
+
+
 # The exact optimum with passes=None.
 
 

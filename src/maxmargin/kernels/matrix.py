@@ -95,6 +95,10 @@ class KernelMatrix(ABC):
     def count(self, n_values: int) -> None:
         self._count[0] += n_values
 
+    def count_for(self, other: KernelMatrix) -> None:
+        """Let kernel values of this matrix count as the other's."""
+        self._count = other._count
+
     def features(self):
         """The samples as rows of a dense array or CSR matrix; None where there are none."""
         return None

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.parallel import run_blocks
 from maxmargin.problem import Problem
 from maxmargin.solvers._pddp import mean_row, pddp, squared_norms
 
@@ -30,24 +31,35 @@ def partition(
     groups = signs if problem.groups is None else problem.groups
     positions = problem.kernel.positions()
     known = problem.kernel.shared.setdefault(("clusters", repr(clustering), clusters), {})
+    members = {code: np.flatnonzero(groups == code) for code in np.unique(groups)}
+
+    def find(code) -> None:
+        X = features[members[code]]
+        n_clusters = round(X.shape[0] ** 0.5) if clusters == "sqrt" else int(clusters)
+        found = _cluster(
+            X, min(n_clusters, X.shape[0]), clustering, problem.random_state, should_stop
+        )
+        parts = np.split(np.argsort(found, kind="stable"), np.cumsum(np.bincount(found))[:-1])
+        centre = np.array([part[pseudo_centre(X[part])] for part in parts])
+        known[code] = (positions[members[code]], found, centre)
+
+    new = [
+        code for code, index in members.items()
+        if code not in known or not np.array_equal(known[code][0], positions[index])
+    ]  # fmt: skip
+    if clustering == "pddp":
+        run_blocks(find, new)
+    else:  # other clusterers bring threads of their own
+        for code in new:
+            find(code)
     labels = np.empty(problem.n, np.int64)
     centres: list[np.ndarray] = []
     n_found = 0
-    for code in np.unique(groups):
-        members = np.flatnonzero(groups == code)
-        held = known.get(code)
-        if held is None or not np.array_equal(held[0], positions[members]):
-            X = features[members]
-            n_clusters = round(len(members) ** 0.5) if clusters == "sqrt" else int(clusters)
-            found = _cluster(
-                X, min(n_clusters, len(members)), clustering, problem.random_state, should_stop
-            )
-            parts = np.split(np.argsort(found, kind="stable"), np.cumsum(np.bincount(found))[:-1])
-            centre = np.array([part[pseudo_centre(X[part])] for part in parts])
-            held = known[code] = (positions[members], found, centre)
-        labels[members] = n_found + held[1]
-        centres.append(members[held[2]])
-        n_found += len(held[2])
+    for code, index in members.items():
+        _, found, centre = known[code]
+        labels[index] = n_found + found
+        centres.append(index[centre])
+        n_found += len(centre)
     return labels, np.concatenate(centres)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from maxmargin.kernels.averaged import averaged_kernel
-from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.kernels.matrix import KernelMatrix, PrecomputedKernelMatrix
 from maxmargin.problem import Problem
 
 # A C times kernel value up to which a problem is solved at once, not by continuation.
@@ -17,6 +17,9 @@ ROUNDING = 1e-12
 # Reduced problems up to this size are solved with float64 kernel values, whatever the whole has:
 # where C is large, float32 ones cost more steps than they save time.
 _DOUBLE_PRECISION_BYTES = 2**29
+# Up to this many units all their kernel values in one product cost less than those that a solver
+# asks for, a few rows at a time, and then again for its certificate.
+_HELD_UNITS = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +85,15 @@ class Reduction:
         """What |β| of each unit can be."""
         return np.bincount(self.owner, self.capacity)
 
-    def problem(self, whole: Problem, beta: np.ndarray) -> Problem:
-        """The reduced problem; a unit starts with the β of all its samples together."""
+    def problem(self, whole: Problem, beta: np.ndarray, exact: bool = True) -> Problem:
+        """The reduced problem; a unit starts with the β of all its samples together.
+
+        Unless it is to be `exact`, kernel values may stay in the precision of the rows.
+        """
         n = len(self.starts)
         bound = self.bound
         positive = whole.upper[self.first] > 0
-        kernel, memory = self._kernel(whole)
+        kernel, memory = self._kernel(whole, exact)
         return replace(
             whole,
             kernel=kernel,
@@ -99,18 +105,22 @@ class Reduction:
             groups=None if whole.groups is None else whole.groups[self.first],
         )
 
-    def _kernel(self, whole: Problem) -> tuple[KernelMatrix, int]:
+    def _kernel(self, whole: Problem, exact: bool) -> tuple[KernelMatrix, int]:
         """The kernel matrix of the units, and the memory that it leaves to the base solver."""
-        n_bytes = 8 * len(self.starts) ** 2
-        if len(self.members) == len(self.starts):
-            kernel = whole.kernel.restrict(self.members)
-            fits = n_bytes <= min(whole.cache_bytes, _DOUBLE_PRECISION_BYTES)
-            if fits and hardness(kernel, whole) > EASY_C:
-                kernel = whole.kernel.restrict_in_double(self.members)
-            return kernel, whole.cache_bytes
-        held = min(whole.cache_bytes // 2, _DOUBLE_PRECISION_BYTES)
-        kernel = averaged_kernel(whole.kernel, self.members, self.starts, self.weights, held)
-        return kernel, whole.cache_bytes - (n_bytes if n_bytes <= held else 0)
+        n = len(self.starts)
+        if len(self.members) > n:
+            held = min(whole.cache_bytes // 2, _DOUBLE_PRECISION_BYTES)
+            kernel = averaged_kernel(whole.kernel, self.members, self.starts, self.weights, held)
+            return kernel, whole.cache_bytes - (8 * n * n if 8 * n * n <= held else 0)
+        kernel = whole.kernel.restrict(self.members)
+        fits = 8 * n * n <= min(whole.cache_bytes, _DOUBLE_PRECISION_BYTES)
+        if fits and hardness(kernel, whole) > EASY_C:
+            kernel = whole.kernel.restrict_in_double(self.members)
+        elif fits and not exact and n <= _HELD_UNITS:
+            values = np.empty((n, n), kernel.dtype)
+            kernel.rows(np.arange(n), values)
+            return PrecomputedKernelMatrix(values, parent=kernel), whole.cache_bytes - values.nbytes
+        return kernel, whole.cache_bytes
 
     def spread(self, beta: np.ndarray) -> np.ndarray:
         """β of all samples: each has its share of its unit's (Proposition 2.1)."""

@@ -176,7 +176,8 @@ class _Run:
         start = time.perf_counter()
         problem = self.problem
         reduction = Reduction.of(problem, self.cluster, self.averaged, self.centre, bounds)
-        solution = self._solve_by_continuation(reduction.problem(problem, self.trained), reduction)
+        reduced = reduction.problem(problem, self.trained, self.options.exact)
+        solution = self._solve_by_continuation(reduced, reduction)
         self.trained = self.beta = _on_bounds(reduction.expansion(solution.beta), problem)
         support = np.flatnonzero(self.trained)
         self.residual = problem.linear - problem.kernel.product(support, self.trained[support])
