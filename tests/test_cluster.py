@@ -1,5 +1,7 @@
 """ClusterSVM: its parts against their definitions, its answers against the exact ones."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -17,8 +19,11 @@ from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.solvers import SMO, ClusterSVM
 from maxmargin.solvers import _partition as partition_module
+from maxmargin.solvers import _reduction as reduction_module
+from maxmargin.solvers import cluster as cluster_module
 from maxmargin.solvers._partition import pseudo_centre, sample_features
 from maxmargin.solvers._pddp import pddp, principal_projection
+from maxmargin.solvers._reduction import Reduction
 from maxmargin.solvers.cluster import best_intercept
 
 
@@ -146,6 +151,22 @@ def test_averaged_matrix_is_the_mean_of_rows_and_columns(averaged):
     assert matrix.evaluations > 0
 
 
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_means_of_a_linear_kernel_are_means_of_rows(container):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9, 20)) * (rng.random((9, 20)) < 0.3)
+    chosen = np.array([8, 1, 2, 3, 5, 7, 0])
+    kernel = FeatureKernelMatrix(container(X), KernelFunction("linear"), np.float32)
+    members, starts = np.array([4, 1, 0, 2, 3, 5]), np.array([0, 2, 3])
+    weights = np.array([0.25, 0.75, 1.0, 0.2, 0.5, 0.3])
+    W = np.zeros((3, 7))
+    W[[0, 0, 1, 2, 2, 2], members] = weights
+    matrix = averaged_kernel(kernel.restrict(chosen), members, starts, weights, 0)
+    means = W @ X[chosen]
+    assert_allclose(matrix.block(np.arange(3)), means @ means.T, atol=1e-14)
+    assert kernel.evaluations == matrix.evaluations > 0
+
+
 # The exact optimum with passes=None.
 
 
@@ -167,7 +188,7 @@ def test_exact_optimum(overlapping, boundary_clusters, clusters, C):
 @pytest.mark.parametrize("boundary_clusters", [False, True])
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "precomputed", "callable"])
-def test_every_kind_of_data(overlapping, boundary_clusters, multi_class, kind):
+def test_every_kind_of_data(overlapping, boundary_clusters, multi_class, kind, monkeypatch):
     X, y = overlapping
     options = {"C": 3.0, "multi_class": multi_class, "tol": 1e-5, "random_state": 0}
     plain = SVC(gamma=0.5, solver="smo", **options).fit(X, y)
@@ -178,12 +199,18 @@ def test_every_kind_of_data(overlapping, boundary_clusters, multi_class, kind):
     kernels = {"precomputed": "precomputed", "callable": function}
     data = {"sparse": sp.csr_array(X), "precomputed": function(X, X)}.get(kind, X)
     solver = exact(boundary_clusters=boundary_clusters)
+    means = []
+    original = reduction_module.averaged_kernel
+    monkeypatch.setattr(
+        reduction_module, "averaged_kernel", lambda *a: means.append(1) or original(*a)
+    )
     kernel = kernels.get(kind, "rbf")
     memory = 8 * len(y) * 100 / 2**20  # too little for the whole matrix
     size = memory if kind == "callable" else "auto"
     model = SVC(gamma=0.5, kernel=kernel, solver=solver, cache_size=size, **options).fit(data, y)
     assert_allclose(model.decision_function(data), plain.decision_function(X), atol=1e-3)
     assert model.fit_report_.exact
+    assert bool(means) == boundary_clusters
 
 
 @pytest.mark.parametrize("boundary_clusters", [False, True])
@@ -228,8 +255,9 @@ def test_other_clusterings(overlapping, clustering):
 
 @pytest.mark.parametrize("passes", [0, 1, None])
 @pytest.mark.parametrize("boundary_clusters", [False, True])
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
 @pytest.mark.parametrize("case", ["copies", "lonely", "constant", "pair", "contradiction"])
-def test_degenerate_classes(case, passes, boundary_clusters):
+def test_degenerate_classes(case, kernel, passes, boundary_clusters):
     rng = np.random.default_rng(0)
     X, y = {
         "copies": (np.repeat(rng.normal(size=(6, 2)), 9, axis=0), np.repeat([0, 1, 0, 1, 1, 0], 9)),
@@ -242,14 +270,29 @@ def test_degenerate_classes(case, passes, boundary_clusters):
         "contradiction": (np.ones((10, 2)), np.arange(10) % 2),
     }[case]
     solver = ClusterSVM("smo", passes=passes, boundary_clusters=boundary_clusters)
-    model = SVC(C=2.0, gamma=0.7, solver=solver, random_state=0).fit(X, y)
-    assert np.isfinite(model.decision_function(X)).all()
+    K = oracle.kernel_values(X, X, gamma=0.7)
+    data = K if kernel == "precomputed" else X
+    model = SVC(C=2.0, gamma=0.7, kernel=kernel, solver=solver, random_state=0).fit(data, y)
+    assert np.isfinite(model.decision_function(data)).all()
     alpha, labels = oracle.alphas(model, len(y)), oracle.signs(model, y)
     assert (alpha <= 2.0 + 1e-12).all() and abs(labels @ alpha) < 1e-9
     if passes is None:
         assert optimal(model, X, y, gamma=0.7)
     if case in ("constant", "pair"):
-        assert_array_equal(model.predict(X), y)
+        assert_array_equal(model.predict(data), y)
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+@pytest.mark.parametrize("boundary_clusters", [False, True])
+def test_a_class_of_one_sample_among_many(overlapping, multi_class, boundary_clusters):
+    X = np.vstack([overlapping[0], [[0.2, 0.4]], np.repeat([[3.0, 3.0]], 5, axis=0)])
+    y = np.concatenate([overlapping[1], [3], np.full(5, 4)])
+    options = {"C": 2.0, "gamma": 0.5, "multi_class": multi_class, "random_state": 0}
+    solver = exact(boundary_clusters=boundary_clusters, clusters=50)
+    model = SVC(solver=solver, tol=1e-5, **options).fit(X, y)
+    plain = SVC(solver="smo", tol=1e-5, **options).fit(X, y)
+    assert model.fit_report_.exact
+    assert_allclose(model.decision_function(X), plain.decision_function(X), atol=1e-3)
 
 
 # Few passes: an approximation that says so.
@@ -272,13 +315,15 @@ def test_passes_lead_from_the_representatives_to_the_optimum(overlapping, bounda
         gaps.append(primal + oracle.dual_objective(K, labels, alpha))
         assert report.exact == (passes is None) and report.status == "converged"
         if passes is not None:
-            assert len(report.details["n_train"]) <= passes + 1
+            assert report.details["passes"] <= passes
     assert gaps[0] > gaps[1] >= gaps[2] - 1e-6 * C
     assert gaps[2] <= 1e-3 * C * len(y)
 
 
-def test_algorithm_1_by_hand():
-    """Pass 0 has the pseudo-centres, pass 1 those and all members within the margin."""
+@pytest.mark.parametrize("weighted", [False, True])
+def test_algorithm_1_by_hand(weighted, monkeypatch):
+    """Pass 0 has the pseudo-centres; pass 1 those of the rest and all members within the margin."""
+    monkeypatch.setattr(cluster_module, "_GOOD_GAP", np.inf)  # the passes, and nothing after them
     X, y = make_blobs(120, centers=[(-1.2, 0), (1.2, 0)], random_state=1)
     signs = np.where(y == 0, 1.0, -1.0)
     labels = np.where(y == 0, pddp(X[y == 0], 8)[np.cumsum(y == 0) - 1],
@@ -286,7 +331,8 @@ def test_algorithm_1_by_hand():
     groups = [np.flatnonzero(labels == number) for number in range(16)]
     centres = np.array([group[pseudo_centre(X[group])] for group in groups])
     K = oracle.kernel_values(X, X, kernel="linear")
-    costs = 5.0 * np.array([len(group) for group in groups])
+    C = 0.05
+    costs = C * np.array([len(group) if weighted else 1 for group in groups])
     alpha = oracle.solve_dual(K[np.ix_(centres, centres)], signs[centres], costs, 1e-8)
     function = K[:, centres] @ (signs[centres] * alpha)
     free = (alpha > 1e-9) & (alpha < costs - 1e-9)
@@ -294,12 +340,76 @@ def test_algorithm_1_by_hand():
     margins = signs * (function + intercept)
     within = margins <= 1
     within[centres[alpha > 0]] = True
-    clusters_left = sum(not within[group].all() for group in groups)
-    solver = ClusterSVM("smo", clusters=8)
-    model = SVC(C=5.0, kernel="linear", solver=solver, tol=1e-6, random_state=0).fit(X, y)
+    outside = [group[~within[group]] for group in groups if not within[group].all()]
+    used = np.concatenate(
+        [np.flatnonzero(within), [part[pseudo_centre(X[part])] for part in outside]]
+    )
+    solver = ClusterSVM("smo", clusters=8, weighted=weighted)
+    model = SVC(C=C, kernel="linear", solver=solver, tol=1e-6, random_state=0).fit(X, y)
     details = model.fit_report_[0].details
-    assert details["n_train"] == [16, within.sum() + clusters_left]
+    assert 16 < len(used) < 120 and details["n_train"] == [16, len(used)]
     assert sum(details["n_train_by_class"][1].values()) == details["n_train"][1]
+    expected = oracle.solve_dual(K[np.ix_(used, used)], signs[used], np.full(len(used), C), 1e-8)
+    weights = X[used].T @ (signs[used] * expected)
+    assert_allclose(abs(model.coef_[0]), abs(weights), rtol=1e-4)
+
+
+@pytest.mark.parametrize("bounds", ["own", "mean", "sum"])
+def test_weight_of_a_representative(bounds):
+    """Clusters {0, 1, 2} and {3, 4}, sample 5 alone, samples 6 and 7 averaged; uneven weights."""
+    costs = np.array([1.0, 2.0, 6.0, 4.0, 2.0, 7.0, 1.0, 3.0])
+    signs = np.array([1.0, 1.0, 1.0, -1.0, -1.0, 1.0, -1.0, -1.0])
+    whole = Problem(PrecomputedKernelMatrix(np.diag(np.arange(1.0, 9.0))), *c_svc(signs, costs))
+    cluster = np.array([0, 0, 0, 1, 1, -1, 2, 2])
+    averaged = np.arange(8) >= 6
+    reduction = Reduction.of(whole, cluster, averaged, np.array([1, 3, 6]), bounds)
+    problem = reduction.problem(whole, np.zeros(8))
+    capacity = {"own": (2.0, 4.0), "mean": (3.0, 3.0), "sum": (9.0, 6.0)}[bounds]
+    assert_allclose(problem.upper, [7.0, capacity[0], 0.0, 0.0])
+    assert_allclose(problem.lower, [0.0, 0.0, -capacity[1], -4.0])  # a mean: always the sum
+    assert_array_equal(reduction.first[:3], [5, 1, 3])
+    # K of the mean: weights ¼ and ¾ on the diagonal's 7 and 8.
+    assert_allclose(problem.kernel.diagonal(), [6.0, 2.0, 4.0, 7 / 16 + 8 * 9 / 16])
+    # At their bounds, the members of a mean all have α = C (Proposition 2.1).
+    beta = np.array([7.0, capacity[0], -capacity[1], -4.0])
+    spread = reduction.spread(beta)
+    assert_allclose(spread[[5, 6, 7]], [7.0, -1.0, -3.0])
+    assert (np.abs(spread) <= costs).all() and abs(spread.sum() - beta.sum()) < 1e-12
+    assert_allclose(reduction.expansion(beta)[:5], [0, capacity[0], 0, -capacity[1], 0])
+    # Pseudo-centres at a bound and means that are not contradict what they stand for.
+    assert_array_equal(np.flatnonzero(reduction.contradicted(beta)), [0, 1, 2, 3, 4])
+    loose = reduction.contradicted(np.array([7.0, 0.5, 0.0, -3.9]))
+    assert_array_equal(np.flatnonzero(loose), [6, 7])
+
+
+def test_passes_start_where_the_last_one_ended(overlapping):
+    X, y = overlapping[0], (overlapping[1] == 1).astype(int)
+    starts = []
+
+    class Recorder(SMO):
+        def solve(self, problem, monitor):
+            solution = super().solve(problem, monitor)
+            starts.append((problem.start, np.abs(solution.beta).sum()))
+            return solution
+
+    SVC(solver=ClusterSVM(Recorder(), passes=None), random_state=0).fit(X, y)
+    assert len(starts) > 1 and starts[0][0] is None
+    for (_, before), (start, _) in pairwise(starts):
+        assert_allclose(np.abs(start).sum(), before)
+
+
+@pytest.mark.parametrize("options", [{}, {"weighted": True}, {"boundary_clusters": True}])
+@pytest.mark.parametrize("seed", range(3))
+def test_one_pass_ends_near_the_optimum(options, seed):
+    """Where the gap is large, clusters that the last training contradicts are trained again."""
+    X, y = make_blobs(600, centers=[(0, 1.7), (-1, 0), (1, 0)], random_state=seed)
+    common = {"C": 1e4, "kernel": "linear", "multi_class": "ovr", "random_state": 0}
+    model = SVC(solver=ClusterSVM("smo", **options), **common).fit(X, y)
+    for report in model.fit_report_:
+        assert report.duality_gap <= 0.1 * abs(report.objective)
+        assert report.details["passes"] <= 1
+    best = SVC(**common).fit(X, y)
+    assert abs(model.score(X, y) - best.score(X, y)) <= 0.01
 
 
 def test_best_intercept_minimises_the_hinge_loss():

@@ -168,19 +168,39 @@ def test_evaluations_are_counted_for_subsets_too():
 
 
 @storages
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8])
+@pytest.mark.parametrize("n", [37, 1500])
+def test_linear_product_needs_no_kernel_values(storage, dtype, n):
+    """Through the weight vector, as exact as a sum over float64 kernel values."""
+    X = (20 * data(storage, n)).astype(dtype)
+    K = FeatureKernelMatrix(X, KernelFunction("linear"), np.float32)
+    rng = np.random.default_rng(2)
+    for part in (K, K.restrict(rng.permutation(n)[: n // 2])):
+        index = rng.permutation(part.n)[: part.n // 3]
+        coefficients = rng.normal(size=len(index)) * 10.0 ** rng.integers(-3, 4, len(index))
+        before = part.evaluations
+        product = part.product(index, coefficients)
+        assert part.evaluations == before
+        values = part.columns(index)
+        scale = np.abs(values) @ np.abs(coefficients)
+        assert_allclose(product, values @ coefficients, rtol=0, atol=1e-13 * scale.max())
+
+
+@storages
 def test_threads_do_not_change_the_bits(storage, monkeypatch):
     monkeypatch.setattr(matrix, "_TILE_ROWS", 5)
     monkeypatch.setattr(matrix, "_TILE_COLUMNS", 16)
     X = data(storage)
-    results = []
-    for threads in (1, 3):
-        with session(threads):
-            K = FeatureKernelMatrix(X, KernelFunction("rbf", 0.3), np.float32)
-            rows = np.empty((37, 37), np.float32)
-            K.rows(np.arange(37), rows)
-            results.append((rows, K.product(np.arange(30), np.linspace(-1, 1, 30))))
-    assert_array_equal(results[0][0], results[1][0])
-    assert_array_equal(results[0][1], results[1][1])
+    for function in (KernelFunction("rbf", 0.3), KernelFunction("linear")):
+        results = []
+        for threads in (1, 3):
+            with session(threads):
+                K = FeatureKernelMatrix(X, function, np.float32)
+                rows = np.empty((37, 37), np.float32)
+                K.rows(np.arange(37), rows)
+                results.append((rows, K.product(np.arange(30), np.linspace(-1, 1, 30))))
+        assert_array_equal(results[0][0], results[1][0])
+        assert_array_equal(results[0][1], results[1][1])
 
 
 def test_overflow_gets_a_sentence():

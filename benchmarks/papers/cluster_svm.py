@@ -1,9 +1,12 @@
 """The experiments of Boley and Cao: ClusterSVM beside the solver that it wraps.
 
 Tables 1 to 4 and Figures 4 to 6, the paper's figures next to ours. The speed-up is
-over the same base solver alone, in the same run; seconds are wall-clock ones.
+over the same base solver alone; seconds are wall-clock ones of a whole `fit`.
 
     python benchmarks/papers/cluster_svm.py --data FOLDER --out results/cluster-svm
+
+With `--out` every training is written down as soon as it has ended, and is not done
+again by the next call: a long run can be cut into slices (`--only`, or a `timeout`).
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ import platform
 import sys
 import time
 import warnings
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -27,16 +32,37 @@ from maxmargin import SVC
 from maxmargin.solvers import ClusterSVM
 
 CENTRES = np.array([(0.0, np.sqrt(3.0)), (-1.0, 0.0), (1.0, 0.0)])
-ARTIFICIAL = {"kernel": "linear", "C": 1e4}
-USPS = {"kernel": "poly", "degree": 3, "gamma": 1 / 256, "C": 10.0}
-ISOLET = {"kernel": "linear", "C": 0.02}
+OPTIONS = {
+    "artificial": {"kernel": "linear", "C": 1e4},
+    "usps": {"kernel": "poly", "degree": 3, "gamma": 1 / 256, "C": 10.0},
+    "isolet": {"kernel": "linear", "C": 0.02},
+}
 PAPER = {
     "artificial": {"N": 3103, "speed-up": 3.2, "error": 25.43, "error alone": 25.47},
     "usps": {"N": 1836, "speed-up": 1.5, "error": 5.28, "error alone": 5.43},
     "isolet": {"N": 1041, "speed-up": 1.9, "error": 4.55, "error alone": 4.55},
 }
-PARTS = ("artificial", "usps", "isolet", "passes", "clusters", "scaling")
 PAPER_PASSES = {0: 25.87, 1: 25.43, 2: 25.48, 3: 25.47}
+PARTS = ("artificial", "usps", "isolet", "passes", "clusters", "scaling")
+
+
+class Results:
+    """What was measured so far, by part and row; on disk where a folder is given."""
+
+    def __init__(self, folder: Path | None):
+        self.file = None if folder is None else folder / "results.json"
+        known = self.file is not None and self.file.is_file()
+        self.rows: dict = json.loads(self.file.read_text()) if known else {}
+
+    def get(self, part: str, row: str, measure: Callable[[], dict]) -> dict:
+        """The row, measured now unless an earlier run did it."""
+        rows = self.rows.setdefault(part, {})
+        if row not in rows:
+            rows[row] = measure()
+            if self.file is not None:
+                self.file.parent.mkdir(parents=True, exist_ok=True)
+                self.file.write_text(json.dumps(self.rows, indent=1))
+        return rows[row]
 
 
 def artificial(n: int, seed: int):
@@ -57,6 +83,17 @@ def dense(folder: Path, name: str):
     return X.toarray(), y
 
 
+@lru_cache(maxsize=1)
+def data(name: str, n: int, seed: int, folder: Path | None):
+    """Training and test set."""
+    if name == "artificial":
+        return artificial(n, 2 * seed), artificial(n, 2 * seed + 1)
+    if folder is None:
+        raise SystemExit(f"{name} needs --data")
+    read = smoothed_usps if name == "usps" else dense
+    return read(folder, name), read(folder, f"{name}.t")
+
+
 def measure(solver, train, test, options: dict, time_limit: float | None = None) -> dict:
     """One training, one class against the rest: its time, its error, what it reports."""
     model = SVC(solver=solver, multi_class="ovr", random_state=0, time_limit=time_limit, **options)
@@ -68,136 +105,189 @@ def measure(solver, train, test, options: dict, time_limit: float | None = None)
     report = model.fit_report_
     details = [problem.details for problem in report if "n_train" in problem.details]
     return {
+        "n": len(train[1]),
         "seconds": seconds,
         "status": report.status,
         "error": 100 * (1 - model.score(*test)),
         "kkt_violation": report.kkt_violation,
         "n_iter": report.n_iter,
-        "kernel_evaluations": report.kernel_evaluations,
         "n_support": report.n_support,
         "N_train": [d["n_train"][-1] for d in details],
-        "passes": [d["passes"] for d in details],
+        "trainings": [len(d["n_train"]) for d in details],
         "clustering_seconds": sum(d["clustering_seconds"] for d in details),
         "training_seconds": sum(sum(d["training_seconds"]) for d in details),
     }
 
 
+def best_of(repeat: int, *arguments) -> dict:
+    """The fastest of a few trainings: what else the machine does only ever adds time."""
+    return min((measure(*arguments) for _ in range(repeat)), key=lambda row: row["seconds"])
+
+
 def variants(base: str) -> dict:
     """What is compared: the base alone, and what ClusterSVM makes of it."""
     return {
-        f"{base} alone": base,
-        "cluster, 1 pass": ClusterSVM(base),
-        "cluster, boundary, 1 pass": ClusterSVM(base, boundary_clusters=True),
-        "cluster, exact": ClusterSVM(base, passes=None),
-        "cluster, boundary, exact": ClusterSVM(base, passes=None, boundary_clusters=True),
+        "alone": base,
+        "1 pass": ClusterSVM(base),
+        "exact": ClusterSVM(base, passes=None),
+        "boundary, 1 pass": ClusterSVM(base, boundary_clusters=True),
+        "boundary, exact": ClusterSVM(base, passes=None, boundary_clusters=True),
     }
 
 
-def table(name: str, train, test, options: dict, args, ablation: bool = False) -> dict:
+def ablations(base: str, n: int) -> dict:
+    """Where C is large: the algorithm without continuation in C, and continuation without it."""
+    return {
+        "1 pass, no continuation": ClusterSVM(base, continuation=False),
+        # Every sample its own cluster: what continuation does without any reduction.
+        "continuation alone": ClusterSVM(base, clusters=n, passes=0),
+    }
+
+
+def table(part: str, args, results: Results) -> None:
     """Tables 2 to 4: N_train, times, speed-up and error of every variant."""
-    print(f"\n## {name}: {len(train[1])} samples, {options}, base {args.base}")
-    paper = PAPER[name]
+    train, test = data(part, args.n, 0, args.data)
+    n = len(train[1])
+    runs = variants(args.base) | (ablations(args.base, n) if part == "artificial" else {})
+    paper = PAPER[part]
+    print(f"\n## {part}: {n} samples, {OPTIONS[part]}, base {args.base}")
     print(f"paper: N_train {paper['N']}, speed-up {paper['speed-up']}, error {paper['error']} "
           f"(alone {paper['error alone']})")  # fmt: skip
-    runs = variants(args.base)
-    if ablation:
-        runs["cluster, 1 pass, no continuation"] = ClusterSVM(args.base, continuation=False)
-        # Every sample its own cluster: what continuation does without any reduction.
-        runs["continuation alone"] = ClusterSVM(args.base, clusters=len(train[1]), passes=0)
-    results: dict = {}
-    print(f"{'':34}{'seconds':>9}{'speed-up':>9}{'cluster.':>9}{'N_train':>8}{'error %':>9}"
-          f"{'KKT':>9}  status")  # fmt: skip
+    print(f"{'':26}{'seconds':>9}{'speed-up':>9}{'cluster.':>9}{'training':>9}{'N_train':>8}"
+          f"{'error %':>9}{'KKT':>9}  status")  # fmt: skip
+    rows = {}
     for label, solver in runs.items():
-        row = results[label] = measure(solver, train, test, options, args.time_limit)
-        alone = results[f"{args.base} alone"]
-        row["speed-up"] = alone["seconds"] / row["seconds"]
-        mark = ">" if alone["status"] != "converged" and row is not alone else ""
-        size = np.mean(row["N_train"]) if row["N_train"] else len(train[1])
-        print(f"{label:34}{row['seconds']:9.2f}{mark + format(row['speed-up'], '.2f'):>9}"
-              f"{row['clustering_seconds']:9.2f}{size:8.0f}{row['error']:9.2f}"
-              f"{row['kkt_violation']:9.2g}  {row['status']}", flush=True)  # fmt: skip
-    print("N_train of each classifier:", results["cluster, 1 pass"]["N_train"])
-    return results
+        row = rows[label] = results.get(
+            f"{part} {args.base}", label,
+            lambda solver=solver: best_of(
+                args.repeat, solver, train, test, OPTIONS[part], args.time_limit
+            ),
+        )  # fmt: skip
+        size = np.mean(row["N_train"]) if row["N_train"] else n
+        print(f"{label:26}{row['seconds']:9.2f}{speed_up(rows['alone'], row):>9}"
+              f"{row['clustering_seconds']:9.2f}{row['training_seconds']:9.2f}{size:8.0f}"
+              f"{row['error']:9.2f}{row['kkt_violation']:9.2g}  {row['status']}",
+              flush=True)  # fmt: skip
+    print("N_train of each classifier:", *rows["1 pass"]["N_train"])
 
 
-def passes_table(train, test, args) -> dict:
+def speed_up(alone: dict, row: dict) -> str:
+    """Over the base alone: a lower bound where that was stopped, none where the row was."""
+    if row["status"] != "converged" and row is not alone:
+        return "–"
+    ratio = format(alone["seconds"] / row["seconds"], ".2f")
+    return ratio if alone["status"] == "converged" else f">{ratio}"
+
+
+def passes_table(args, results: Results) -> None:
     """Table 1: the error after 0, 1, 2, 3 passes."""
-    print("\n## Table 1: error after NP passes (paper, ours, KKT violation)")
-    results = {}
+    print("\n## Table 1: passes, error of the paper, ours, KKT violation")
     for passes, theirs in PAPER_PASSES.items():
-        row = results[passes] = measure(
-            ClusterSVM(args.base, passes=passes), train, test, ARTIFICIAL, args.time_limit
-        )
-        print(
-            f"{passes}: {theirs:6.2f} {row['error']:6.2f} {row['kkt_violation']:9.2g}", flush=True
-        )
-    return results
+        row = results.get(
+            f"passes {args.base}", str(passes),
+            lambda passes=passes: measure(
+                ClusterSVM(args.base, passes=passes), *data("artificial", args.n, 0, None),
+                OPTIONS["artificial"], args.time_limit,
+            ),
+        )  # fmt: skip
+        print(f"{passes}: {theirs:6.2f} {row['error']:6.2f} {row['kkt_violation']:9.2g}",
+              flush=True)  # fmt: skip
 
 
-def clusters_figure(args) -> list[dict]:
+def clusters_figure(args, results: Results) -> None:
     """Figures 4 and 5: relative difference of the error and time against the clusters."""
     print("\n## Figures 4 and 5: clusters k, relative difference of the error, seconds")
-    rows = []
+
+    def of_one_set(run: int) -> dict:
+        pair = data("artificial", args.n, run, None)
+
+        def fit(solver) -> dict:
+            return measure(solver, *pair, OPTIONS["artificial"], args.time_limit)
+
+        true = fit(ClusterSVM(args.base, passes=None))
+        found = {k: fit(ClusterSVM(args.base, passes=0, clusters=k))
+                 for k in range(1, 82, args.cluster_step)}  # fmt: skip
+        return {
+            "kkt_violation": true["kkt_violation"],
+            "difference": {k: abs(f["error"] - true["error"]) / true["error"]
+                           for k, f in found.items()},
+            "seconds": {k: f["seconds"] for k, f in found.items()},
+        }  # fmt: skip
+
+    part = f"clusters {args.base}"
     sets = [
-        (artificial(args.n, 2 * run), artificial(args.n, 2 * run + 1)) for run in range(args.runs)
+        results.get(part, str(run), lambda run=run: of_one_set(run)) for run in range(args.runs)
     ]
-    true = [
-        measure(ClusterSVM(args.base, passes=None), *pair, ARTIFICIAL, args.time_limit)["error"]
-        for pair in sets
-    ]
-    for k in range(1, 82, args.cluster_step):
-        found = [
-            measure(ClusterSVM(args.base, passes=0, clusters=k), *pair, ARTIFICIAL, args.time_limit)
-            for pair in sets
-        ]
-        difference = np.mean([abs(f["error"] - t) / t for f, t in zip(found, true)])
-        seconds = float(np.mean([f["seconds"] for f in found]))
-        rows.append({"k": k, "relative_difference": float(difference), "seconds": seconds})
-        print(f"{k:3d} {difference:8.4f} {seconds:8.3f}", flush=True)
-    return rows
+    print("largest KKT violation of the exact runs:", max(s["kkt_violation"] for s in sets))
+    for k, difference, seconds in mean_over_sets(sets):
+        print(f"{k:3d} {difference:8.4f} {seconds:8.3f}")
 
 
-def scaling_figure(args) -> list[dict]:
+def mean_over_sets(sets: list[dict]) -> list[tuple[int, float, float]]:
+    """(k, relative difference, seconds), means over the sets."""
+    return [
+        (int(k), *(float(np.mean([s[what][k] for s in map(_text_keys, sets)]))
+                   for what in ("difference", "seconds")))
+        for k in _text_keys(sets[0])["seconds"]
+    ]  # fmt: skip
+
+
+def _text_keys(row: dict) -> dict:
+    """Numbers as keys become text in a file: the same for rows that come from none."""
+    return json.loads(json.dumps(row))
+
+
+def scaling_figure(args, results: Results) -> None:
     """Figure 6, and beyond: time against n; the base alone up to `--alone-up-to`."""
-    print("\n## Figure 6: n, then seconds of:", ", ".join(variants(args.base)))
-    rows = []
+    wanted = variants(args.base)
+    wanted["1 pass, no continuation"] = ClusterSVM(args.base, continuation=False)
+    print("\n## Figure 6: seconds, speed-up, N_train, error, KKT violation (* stopped before tol)")
     for n in args.sizes:
-        train, test = artificial(n, 0), artificial(n, 1)
-        row: dict = {"n": n}
-        for label, solver in variants(args.base).items():
-            if label.endswith("alone") and n > args.alone_up_to:
+        rows: dict = {}
+        for label, solver in wanted.items():
+            plain = label in ("alone", "1 pass, no continuation")
+            if (plain and n > args.alone_up_to) or (n > args.pairs_up_to and "bound" not in label):
                 continue
-            row[label] = measure(solver, train, test, ARTIFICIAL, args.time_limit)
-        rows.append(row)
-        cells = [
-            f"{row[label]['seconds']:10.2f}{'' if row[label]['status'] == 'converged' else '*'}"
-            if label in row else "         –"
-            for label in variants(args.base)
-        ]  # fmt: skip
-        print(f"{n:6d}", *cells, "(* stopped before tol)", flush=True)
-    return rows
+            row = rows[label] = results.get(
+                f"scaling {args.base}", f"{n} {label}",
+                lambda n=n, solver=solver: measure(
+                    solver, *data("artificial", n, 0, None), OPTIONS["artificial"],
+                    args.time_limit,
+                ),
+            )  # fmt: skip
+            ratio = speed_up(rows["alone"], row) if "alone" in rows else "–"
+            size = np.mean(row["N_train"]) if row["N_train"] else n
+            print(f"{n:6d} {label:26}{row['seconds']:9.2f}"
+                  f"{'' if row['status'] == 'converged' else '*':1}{ratio:>9}{size:8.0f}"
+                  f"{row['error']:8.2f}{row['kkt_violation']:9.2g}", flush=True)  # fmt: skip
 
 
-def draw(results: dict, folder: Path) -> None:
+def draw(args, results: Results) -> None:
+    """Figures 4 to 6, once both of their parts are there."""
+    sets = list(results.rows.get(f"clusters {args.base}", {}).values())
+    scaling = results.rows.get(f"scaling {args.base}", {})
+    if not sets or not scaling or args.out is None:
+        return
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 3, figsize=(14, 4))
-    ks = [row["k"] for row in results["clusters"]]
-    axes[0].plot(ks, [row["relative_difference"] for row in results["clusters"]])
+    ks, difference, seconds = zip(*mean_over_sets(sets))
+    axes[0].plot(ks, difference)
     axes[0].set(xlabel="initial clusters k", ylabel="relative difference of the error")
-    axes[1].plot(ks, [row["seconds"] for row in results["clusters"]])
+    axes[1].plot(ks, seconds)
     axes[1].set(xlabel="initial clusters k", ylabel="seconds to the initial SVM")
-    labels = dict.fromkeys(key for row in results["scaling"] for key in row if key != "n")
-    for label in labels:
-        points = [(row["n"], row[label]["seconds"]) for row in results["scaling"] if label in row]
-        axes[2].loglog(*zip(*points), marker="o", label=label)
+    for label in dict.fromkeys(key.split(" ", 1)[1] for key in scaling):
+        points = [(row["n"], row["seconds"]) for key, row in scaling.items()
+                  if key.split(" ", 1)[1] == label and row["status"] == "converged"]  # fmt: skip
+        if points:
+            axes[2].loglog(*zip(*sorted(points)), marker="o", label=label)
     axes[2].set(xlabel="n", ylabel="seconds")
     axes[2].legend()
     figure.tight_layout()
-    figure.savefig(folder / "figures.png", dpi=120)
+    figure.savefig(args.out / "figures.png", dpi=80)
 
 
 def arguments() -> argparse.Namespace:
@@ -208,11 +298,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--n", type=int, default=6000, help="size of the artificial set")
     parser.add_argument("--sizes", type=int, nargs="+",
                         default=[300, 600, 1500, 3000, 6000, 15000, 30000, 60000])  # fmt: skip
-    parser.add_argument("--alone-up-to", type=int, default=6000,
-                        help="largest size for the base alone in Figure 6")  # fmt: skip
+    parser.add_argument("--alone-up-to", type=int, default=3000,
+                        help="largest size without continuation in Figure 6")  # fmt: skip
+    parser.add_argument("--pairs-up-to", type=int, default=15000,
+                        help="largest size without boundary clusters in Figure 6")  # fmt: skip
     parser.add_argument("--runs", type=int, default=10, help="sets that Figures 4 and 5 average")
     parser.add_argument("--cluster-step", type=int, default=2)
     parser.add_argument("--time-limit", type=float, help="seconds for each training")
+    parser.add_argument("--repeat", type=int, default=1,
+                        help="trainings of which Tables 2 to 4 take the fastest")  # fmt: skip
     parser.add_argument("--only", nargs="+", choices=PARTS, help="parts to run")
     return parser.parse_args()
 
@@ -221,34 +315,20 @@ def main() -> None:
     args = arguments()
     print(f"maxmargin {maxmargin.__version__}, Python {platform.python_version()}, "
           f"{platform.machine()}: {' '.join(sys.argv)}")  # fmt: skip
-    wanted = args.only or PARTS
     small = artificial(150, 0)
     for solver in variants(args.base).values():  # compiles what is to be compiled
-        measure(solver, small, small, {"kernel": "linear", "C": 1e4})
-        measure(solver, small, small, USPS | {"C": 1.0})
-    results: dict = {"command": sys.argv}
-    train, test = artificial(args.n, 0), artificial(args.n, 1)
-    for part in wanted:
-        if part == "artificial":
-            results[part] = table(part, train, test, ARTIFICIAL, args, ablation=True)
-        elif part == "passes":
-            results[part] = passes_table(train, test, args)
-        elif part == "clusters":
-            results[part] = clusters_figure(args)
-        elif part == "scaling":
-            results[part] = scaling_figure(args)
-        elif args.data is None:
-            print(f"\n{part} needs --data")
+        measure(solver, small, small, OPTIONS["artificial"])
+        measure(solver, small, small, OPTIONS["usps"] | {"C": 1.0})
+    results = Results(args.out)
+    figures = {"passes": passes_table, "clusters": clusters_figure, "scaling": scaling_figure}
+    for part in args.only or PARTS:
+        if part in figures:
+            figures[part](args, results)
+        elif part == "artificial" or args.data is not None:
+            table(part, args, results)
         else:
-            read, options = (smoothed_usps, USPS) if part == "usps" else (dense, ISOLET)
-            results[part] = table(
-                part, read(args.data, part), read(args.data, f"{part}.t"), options, args
-            )
-    if args.out is not None:
-        args.out.mkdir(parents=True, exist_ok=True)
-        (args.out / "results.json").write_text(json.dumps(results, indent=1))
-        if {"clusters", "scaling"} <= set(results):
-            draw(results, args.out)
+            print(f"\n{part} needs --data")
+    draw(args, results)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ Proposition 2.1 and the remark that follows it).
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
-from maxmargin.kernels.matrix import KernelMatrix, PrecomputedKernelMatrix
+from maxmargin.kernels.matrix import FeatureKernelMatrix, KernelMatrix, PrecomputedKernelMatrix
 from maxmargin.parallel import split
 
 _TILE_ROWS = 256
@@ -17,12 +18,23 @@ _TILE_ROWS = 256
 
 def averaged_kernel(kernel: KernelMatrix, members, starts, weights, n_bytes: int) -> KernelMatrix:
     """The averaged matrix: computed once where it fits `n_bytes`, else when asked for."""
+    if isinstance(kernel, FeatureKernelMatrix) and kernel.function.name == "linear":
+        return _linear_kernel_of_means(kernel, members, starts, weights)
     averaged = AveragedKernelMatrix(kernel, members, starts, weights)
     if 8 * averaged.n**2 > n_bytes:
         return averaged
     values = np.empty((averaged.n, averaged.n))
     averaged.rows(np.arange(averaged.n), values)
     return PrecomputedKernelMatrix(0.5 * (values + values.T), parent=kernel)
+
+
+def _linear_kernel_of_means(kernel, members, starts, weights) -> KernelMatrix:
+    """Where the feature space is that of the samples, the means are samples like any other."""
+    ends = np.append(starts, len(members))
+    means = sp.csr_array((weights, members, ends), shape=(len(starts), kernel.n))
+    averaged = FeatureKernelMatrix(means @ kernel.features(), kernel.function, np.float64)
+    averaged.count_for(kernel)
+    return averaged
 
 
 class AveragedKernelMatrix(KernelMatrix):

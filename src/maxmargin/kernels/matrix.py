@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from functools import cached_property
 from itertools import product as pairs
 
 import numpy as np
@@ -95,6 +96,10 @@ class KernelMatrix(ABC):
     def count(self, n_values: int) -> None:
         self._count[0] += n_values
 
+    def count_for(self, other: KernelMatrix) -> None:
+        """Let kernel values of this matrix count as the other's."""
+        self._count = other._count
+
     def features(self):
         """The samples as rows of a dense array or CSR matrix; None where there are none."""
         return None
@@ -163,6 +168,7 @@ class FeatureKernelMatrix(KernelMatrix):
         super().__init__(parent)
         self.X, self.function, self.dtype = X, function, np.dtype(dtype)
         self._index = index
+        self._root: FeatureKernelMatrix = self if parent is None else parent._root
         if parent is None:
             self._samples = as_samples(X, dtype, centre=function.translation_invariant)
             _check_finite(self._samples.norms, function.gamma)
@@ -185,8 +191,13 @@ class FeatureKernelMatrix(KernelMatrix):
     def diagonal(self):
         if self.function.name == "rbf":
             return np.ones(self.n)
-        norms = as_samples(self.X, np.float64).norms
+        norms = self._root._norms
         return self.function.diagonal(norms if self._index is None else norms[self._index])
+
+    @cached_property
+    def _norms(self) -> np.ndarray:
+        """Float64 squared norms of all rows of X: once for it and all its subsets."""
+        return as_samples(self.X, np.float64).norms
 
     def rows(self, index, out, slots=None):
         index = np.asarray(index)
@@ -227,10 +238,26 @@ class FeatureKernelMatrix(KernelMatrix):
         if len(index) == 0:
             return np.zeros(self.n)
         samples = index if self._index is None else self._index[index]
+        if self.function.name == "linear":
+            return self._through_weights(samples, coefficients)
         basis = as_samples(self.X[samples], np.float64, centre=self.function.translation_invariant)
         X = self.X if self._index is None else self.X[self._index]
         self.count(len(index) * self.n)
         return expansion(self.function, X, basis, coefficients[:, np.newaxis])[:, 0]
+
+    def _through_weights(self, samples: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+        """The linear kernel's product as X (X[samples]ᵀ c), without any kernel values."""
+        weights = self.X[samples].T @ coefficients
+        result = np.empty(self.n)
+
+        def fill(rows: slice) -> None:
+            result[rows] = self._rows_of_X(rows) @ weights
+
+        run_blocks(fill, split(self.n, _TILE_ROWS))
+        return result
+
+    def _rows_of_X(self, rows: slice):
+        return self.X[rows] if self._index is None else self.X[self._index[rows]]
 
     def columns(self, index):
         samples = index if self._index is None else self._index[index]
@@ -239,7 +266,7 @@ class FeatureKernelMatrix(KernelMatrix):
         out = np.empty((self.n, basis.n))
 
         def fill(rows: slice) -> None:
-            left = basis.like(self.X[rows] if self._index is None else self.X[self._index[rows]])
+            left = basis.like(self._rows_of_X(rows))
             for columns in split(basis.n, _TILE_COLUMNS):
                 out[rows, columns] = kernel_tile(self.function, left, basis, columns)
 

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.parallel import run_blocks
 from maxmargin.problem import Problem
 from maxmargin.solvers._pddp import mean_row, pddp, squared_norms
 
@@ -20,31 +21,46 @@ _LANDMARKS = 100
 def partition(
     problem: Problem, signs: np.ndarray, features, clustering, clusters: str | int,
     should_stop: Callable[[], object],
-) -> np.ndarray:  # fmt: skip
-    """Cluster number of each sample; a cluster has samples of one class only.
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Cluster number of each sample, and the pseudo-centre of each cluster.
 
-    One-vs-rest puts many classes on one side, and both it and one-vs-one meet each
-    class again and again: the clusters of a class are kept with the kernel matrix
-    that all these problems share (section 3.1).
+    A cluster has samples of one class only. One-vs-rest puts many classes on one
+    side, and both it and one-vs-one meet each class again and again: the clusters of
+    a class are kept with the kernel matrix that all these problems share (section 3.1).
     """
     groups = signs if problem.groups is None else problem.groups
     positions = problem.kernel.positions()
     known = problem.kernel.shared.setdefault(("clusters", repr(clustering), clusters), {})
+    members = {code: np.flatnonzero(groups == code) for code in np.unique(groups)}
+
+    def find(code) -> None:
+        X = features[members[code]]
+        n_clusters = round(X.shape[0] ** 0.5) if clusters == "sqrt" else int(clusters)
+        found = _cluster(
+            X, min(n_clusters, X.shape[0]), clustering, problem.random_state, should_stop
+        )
+        parts = np.split(np.argsort(found, kind="stable"), np.cumsum(np.bincount(found))[:-1])
+        centre = np.array([part[pseudo_centre(X[part])] for part in parts])
+        known[code] = (positions[members[code]], found, centre)
+
+    new = [
+        code for code, index in members.items()
+        if code not in known or not np.array_equal(known[code][0], positions[index])
+    ]  # fmt: skip
+    if clustering == "pddp":
+        run_blocks(find, new)
+    else:  # other clusterers bring threads of their own
+        for code in new:
+            find(code)
     labels = np.empty(problem.n, np.int64)
+    centres: list[np.ndarray] = []
     n_found = 0
-    for code in np.unique(groups):
-        members = np.flatnonzero(groups == code)
-        held = known.get(code)
-        if held is None or not np.array_equal(held[0], positions[members]):
-            n_clusters = round(len(members) ** 0.5) if clusters == "sqrt" else int(clusters)
-            found = _cluster(
-                features[members], min(n_clusters, len(members)), clustering,
-                problem.random_state, should_stop,
-            )  # fmt: skip
-            held = known[code] = (positions[members], found)
-        labels[members] = n_found + held[1]
-        n_found += int(held[1].max()) + 1
-    return labels
+    for code, index in members.items():
+        _, found, centre = known[code]
+        labels[index] = n_found + found
+        centres.append(index[centre])
+        n_found += len(centre)
+    return labels, np.concatenate(centres)
 
 
 def _cluster(X, n_clusters: int, clustering, seed: int, should_stop) -> np.ndarray:
