@@ -93,12 +93,14 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             return self._attributes(data, tasks, [*answers, _Answer(beta, intercept)], fixed)
 
         with session(resolve_n_jobs(self.n_jobs)), interrupt.listening():
-            problems = self._problems(data, tasks, fixed["_gamma"], starts, seed)
-            for task, problem in zip(tasks, problems, strict=True):
-                with watched_task(self, context, interrupt, start, attributes_now, told) as monitor:
-                    answer, report = self._solve_task(solver, task, problem, monitor, data)
-                answers.append(answer)
-                reports.append(report)
+            made = self._problems(data, tasks, fixed["_gamma"], starts, seed)
+            with solver.working_on(made) as (working, problems):
+                for task, problem in zip(tasks, problems, strict=True):
+                    watched = watched_task(self, context, interrupt, start, attributes_now, told)
+                    with watched as monitor:
+                        answer, report = self._solve_task(working, task, problem, monitor, data)
+                    answers.append(answer)
+                    reports.append(report)
         self.__dict__.update(self._attributes(data, tasks, answers, fixed))
         self._paths = [answer.path for answer in answers]
         self.n_iter_ = np.array([report.n_iter for report in reports], dtype=np.int32)

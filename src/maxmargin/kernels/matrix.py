@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from copy import copy
 from itertools import product as pairs
 
 import numpy as np
@@ -118,6 +119,19 @@ class KernelMatrix(ABC):
     def restrict(self, index: np.ndarray) -> KernelMatrix:
         """The matrix of a subset of the samples, in that order."""
 
+    def partial_product(self, rows: np.ndarray, index: np.ndarray, coefficients: np.ndarray):
+        """K[rows][:, index] @ coefficients, from scratch in float64."""
+        together = np.unique(np.concatenate([rows, index]))
+        part = self.restrict(together)
+        values = part.product(np.searchsorted(together, index), coefficients)
+        return values[np.searchsorted(together, rows)]
+
+    def counted_apart(self) -> KernelMatrix:
+        """The same matrix with a count of evaluations of its own, for a task on another thread."""
+        apart = copy(self)
+        apart._count = [0]
+        return apart
+
     def restrict_in_double(self, index: np.ndarray) -> KernelMatrix:
         """The same with float64 rows, where the data behind the matrix allow it."""
         return self.restrict(index)
@@ -187,6 +201,16 @@ class FeatureKernelMatrix(KernelMatrix):
         basis = as_samples(self.X[samples], np.float64, centre=self.function.translation_invariant)
         X = self.X if self._index is None else self.X[self._index]
         self.count(len(index) * self.n)
+        return expansion(self.function, X, basis, coefficients[:, np.newaxis])[:, 0]
+
+    def partial_product(self, rows, index, coefficients):
+        if len(index) == 0:
+            return np.zeros(len(rows))
+        own = self.positions()
+        centre = self.function.translation_invariant
+        basis = as_samples(self.X[own[index]], np.float64, centre=centre)
+        X = self.X[own[rows]]
+        self.count(len(index) * len(rows))
         return expansion(self.function, X, basis, coefficients[:, np.newaxis])[:, 0]
 
     def columns(self, index):

@@ -9,10 +9,12 @@ from maxmargin.solvers.base import Solver
 from maxmargin.solvers.cluster import ClusterSVM
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.greedy import GreedyStagewise
+from maxmargin.solvers.hierarchical import HierarchicalSVM
 from maxmargin.solvers.smo import SMO
 
 SOLVERS: dict[str, type[Solver]] = {
-    solver.name: solver for solver in (Auto, Decomposition, SMO, ClusterSVM, GreedyStagewise)
+    solver.name: solver
+    for solver in (Auto, Decomposition, SMO, ClusterSVM, HierarchicalSVM, GreedyStagewise)
 }
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "ClusterSVM",
     "Decomposition",
     "GreedyStagewise",
+    "HierarchicalSVM",
     "Solver",
     "make_solver",
 ]

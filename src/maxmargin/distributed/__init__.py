@@ -1,0 +1,1 @@
+"""Where subproblems run: threads of this process, joblib's processes, or a Dask cluster."""
