@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from distributed import Client, Event, get_worker
 
-from maxmargin.distributed.executors import RETRIES, Executor
+from maxmargin.distributed.executors import Executor
 from maxmargin.parallel import session
 
 _ASK_INTERVAL = 1.0
@@ -31,8 +31,7 @@ class Cluster(Executor):
 
     def submit(self, function, *arguments, name):
         return self.client.submit(
-            on_worker, function, *arguments,
-            key=f"{name}-{uuid4().hex}", pure=False, retries=RETRIES,
+            on_worker, function, *arguments, key=f"{name}-{uuid4().hex}", pure=False
         )  # fmt: skip
 
     @property
@@ -46,16 +45,21 @@ class Cluster(Executor):
 class StopEvent:
     """A wish to stop that all workers of a cluster see, within a second."""
 
+    # When a process last asked, and the answer: one for all of its tasks.
+    _answers: dict[str, tuple[float, bool]] = {}
+
     def __init__(self, name: str):
         self.name = name
-        self._asked, self._answer = -_ASK_INTERVAL, False
 
     @property
     def requested(self) -> bool:
         now = time.monotonic()
-        if not self._answer and now >= self._asked + _ASK_INTERVAL:
-            self._asked, self._answer = now, Event(self.name).is_set()
-        return self._answer
+        asked, answer = self._answers.get(self.name, (-_ASK_INTERVAL, False))
+        if not answer and now >= asked + _ASK_INTERVAL:
+            answer = Event(self.name).is_set()
+            self._answers.clear()
+            self._answers[self.name] = (now, answer)
+        return answer
 
 
 def on_worker(function: Callable, *arguments):

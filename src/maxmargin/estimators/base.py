@@ -17,7 +17,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
-from maxmargin.estimators._validation import TrainingData, validate_training_data
+from maxmargin.estimators._validation import (
+    TrainingData,
+    is_dask_collection,
+    validate_training_data,
+)
 from maxmargin.estimators._watch import watched_task
 from maxmargin.multiclass import BinaryTask, binary_tasks, coefficients_by_task, merge
 from maxmargin.parallel import resolve_n_jobs, session
@@ -71,6 +75,10 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
 
         start = time.perf_counter()
         solver = make_solver(self.solver, shrinking=self.shrinking)
+        if is_dask_collection(X):
+            from maxmargin.distributed.collections import fit_collection
+
+            return fit_collection(self, solver, X, y, sample_weight)
         data = validate_training_data(self, X, y, sample_weight)
         if not solver.uses_costs:
             _check_costs_unused(self, solver, data)

@@ -153,10 +153,10 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
     )
 
 
-def violating(problem: Problem, beta: np.ndarray, residual: np.ndarray, intercept: float):
+def violating(lower, upper, beta, residual, intercept: float) -> np.ndarray:
     """Whether a sample has β = 0 but lies on the wrong side of its margin."""
-    outwards = (problem.upper > 0) & (residual > intercept)
-    inwards = (problem.lower < 0) & (residual < intercept)
+    outwards = (upper > 0) & (residual > intercept)
+    inwards = (lower < 0) & (residual < intercept)
     return (beta == 0) & (outwards | inwards)
 
 

@@ -180,7 +180,8 @@ class InMemory(Course):
         beta[self.support.samples] = self.support.beta
         now = certificate_from(self.problem, beta, np.concatenate(residuals))
         self.certificate = now
-        outside = np.flatnonzero(violating(self.problem, beta, now.residual, now.intercept))
+        lower, upper = self.problem.lower, self.problem.upper
+        outside = np.flatnonzero(violating(lower, upper, beta, now.residual, now.intercept))
         return Check(
             now.kkt_violation, now.objective, now.intercept, now.duality_gap,
             [Support(outside, np.zeros(len(outside)))], len(outside),
