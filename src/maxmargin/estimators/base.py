@@ -76,7 +76,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         start = time.perf_counter()
         solver = make_solver(self.solver, shrinking=self.shrinking)
         if is_dask_collection(X):
-            from maxmargin.distributed.collections import fit_collection
+            from maxmargin.distributed import fit_collection
 
             return fit_collection(self, solver, X, y, sample_weight)
         data = validate_training_data(self, X, y, sample_weight)

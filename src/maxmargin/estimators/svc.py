@@ -269,7 +269,7 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
             yield self._shaped(decisions)
 
     def _lazily(self, method: str, X):
-        from maxmargin.distributed.collections import lazily
+        from maxmargin.distributed.prediction import lazily
 
         check_is_fitted(self)
         return lazily(self, method, X)

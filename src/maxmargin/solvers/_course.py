@@ -71,6 +71,7 @@ class Course(ABC):
         self.n_iter = self.evaluations = self.rounds = self.readmitted = 0
         self.chain = 0.0
         self.steps: dict[str, list[int]] = {}
+        self.seconds: dict[str, list[float]] = {}
         self.finished = False
         self._generator = self._run()
         self.awaited: Any = None
@@ -101,13 +102,15 @@ class Course(ABC):
         except StopIteration:
             self.finished = True
 
-    def task(self, tol: float, **others) -> Task:
-        return Task(self.base, self.number, max(tol, self.tol), **self.limits, **others)
+    def task(self, step: str, **others) -> Task:
+        """How a subproblem is solved: those of the first steps only choose samples."""
+        chooses = step.startswith("step")
+        tol = max(self.options.filter_tol, self.tol) if chooses else self.tol
+        return Task(self.base, self.number, tol, not chooses, **self.limits, **others)
 
     def solve(self, parts: list, step: str, **others):
         """A future of the subproblem of these parts."""
-        tol = self.options.filter_tol if step.startswith("step") else self.tol
-        task = self.task(tol, **others)
+        task = self.task(step, **others)
         return self.executor.submit(
             solve_union, self.samples, parts, task, name=f"maxmargin-{step}"
         )
@@ -173,6 +176,7 @@ class Course(ABC):
         self.n_iter += support.n_iter
         self.evaluations += support.evaluations
         self.steps.setdefault(step, []).append(support.n_samples)
+        self.seconds.setdefault(step, []).append(support.seconds)
         self.chain = max(self.chain, support.chain)
         self.support = support
         self.news.append(replace(support, n_iter=self.n_iter))
@@ -192,6 +196,7 @@ class Course(ABC):
             "base": self.base.name,
             "optimal": self.optimal,
             "n_samples_by_step": self.steps,
+            "seconds_by_step": self.seconds,
             "seconds_longest_chain": self.chain,
             "rounds_of_readmission": self.rounds,
             "readmitted": self.readmitted,

@@ -89,7 +89,7 @@ class Task:
     ----------
     base : what solves it
     number : which of the fit's problems it is a part of
-    tol : the KKT violation at which it counts as solved
+    tol, refine : the KKT violation at which it counts as solved; whether to go on from there
     share : factor on the β that its parts come with
     memory : part of the whole problem's memory that it may take
     max_iter, deadline, stop : limits; the deadline is a `time.time()`
@@ -98,6 +98,7 @@ class Task:
     base: Solver
     number: int
     tol: float
+    refine: bool = True
     share: float = 1.0
     memory: float = 1.0
     max_iter: int = -1
@@ -118,6 +119,7 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
     problem = replace(
         problem,
         tol=task.tol,
+        refine=task.refine,
         start=start if start is not None and start.any() else None,
         cache_bytes=min(memory, problem.cache_bytes),
         kernel=problem.kernel.counted_apart(),

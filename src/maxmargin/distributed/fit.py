@@ -1,32 +1,26 @@
-"""`fit` and `predict` on Dask collections, whose partitions stay on their workers."""
+"""`fit` on Dask collections, whose partitions stay on their workers."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from copy import copy
 from itertools import combinations
 from operator import itemgetter
 
-import dask
-import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from distributed import Client, get_client
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils import check_random_state
 
 from maxmargin.distributed.cluster import Cluster
+from maxmargin.distributed.collection import Collection
 from maxmargin.distributed.partitions import (
     Rows,
-    Summary,
     TravellingSamples,
-    check_block,
-    encode,
     inspect,
     lend,
     solve_local,
-    summarise,
     without_rows,
 )
 from maxmargin.estimators._validation import TrainingData
@@ -42,118 +36,6 @@ from maxmargin.solvers.hierarchical import HierarchicalSVM
 
 # Partitions that lend rows to one that lacks a class.
 _LENDERS = 4
-
-
-def client_of(what: str) -> Client:
-    try:
-        return get_client()
-    except ValueError:
-        raise ValueError(
-            f"{what} needs a cluster to work on: start a dask.distributed Client first."
-        ) from None
-
-
-def blocks_of(X) -> list:
-    """The partitions of a dask array or dataframe as delayed objects, whole rows each."""
-    if isinstance(X, da.Array):
-        if X.ndim == 2 and X.numblocks[1] > 1:
-            X = X.rechunk({1: -1})
-        return list(X.to_delayed().ravel())
-    return list(X.to_delayed())
-
-
-def aligned(values, X, name: str) -> list:
-    """y or weights in the partitions of X."""
-    if values is None:
-        return [None] * len(blocks_of(X))
-    known = isinstance(X, da.Array) and not np.isnan(X.shape[0])
-    if not hasattr(values, "__dask_graph__"):
-        if not known:
-            raise ValueError(
-                f"{name} must be a Dask collection divided like X, whose partitions have sizes "
-                "that only the workers know."
-            )
-        values = da.from_array(np.asarray(values), chunks=(X.chunks[0],))
-    if isinstance(values, da.Array):
-        values = values.ravel() if values.ndim > 1 else values
-        if known and not np.isnan(values.shape[0]) and values.shape[0] == X.shape[0]:
-            values = values.rechunk((X.chunks[0],))
-    blocks = blocks_of(values)
-    if len(blocks) != len(blocks_of(X)):
-        raise ValueError(
-            f"{name} has {len(blocks)} partitions and X has {len(blocks_of(X))}: they must be "
-            "divided alike."
-        )
-    return blocks
-
-
-class Collection:
-    """The partitions of a training set on their workers, and what the client knows of them."""
-
-    def __init__(self, estimator, client: Client, X, y, sample_weight):
-        check = dask.delayed(check_block, pure=False)
-        made = [
-            check(*parts)
-            for parts in zip(blocks_of(X), aligned(y, X, "y"),
-                             aligned(sample_weight, X, "sample_weight"), strict=True)
-        ]  # fmt: skip
-        blocks = client.compute(made)
-        summaries = client.gather(client.map(summarise, blocks, pure=False))
-        self.summaries: list[Summary] = [s for s in summaries if s.n]
-        blocks = [block for block, s in zip(blocks, summaries) if s.n]
-        self._describe(estimator)
-        offsets = np.cumsum([0, *(s.n for s in self.summaries)])
-        self.n = int(offsets[-1])
-        shared = (self.classes, self.class_weight, float(estimator.C))
-        self.partitions = [
-            client.submit(encode, block, *shared, int(offset), pure=False)
-            for block, offset in zip(blocks, offsets)
-        ]
-
-    def _describe(self, estimator) -> None:
-        found = self.summaries
-        if not found:
-            raise ValueError("Found array with 0 sample(s) in all partitions; at least 2 needed.")
-        widths = sorted({s.n_features for s in found})
-        if len(widths) > 1:
-            raise ValueError(f"Partitions of X have different numbers of features: {widths}.")
-        if len({s.sparse for s in found}) > 1:
-            raise ValueError("Some partitions of X are sparse and others dense.")
-        self.n_features, self.sparse = widths[0], found[0].sparse
-        self.classes = np.unique(np.concatenate([s.classes for s in found]))
-        if len(self.classes) < 2:
-            raise ValueError(
-                f"The number of classes has to be greater than one; got {len(self.classes)} class"
-            )
-        counts = self._by_class("counts")
-        if estimator.class_weight == "balanced":
-            self.class_weight = counts.sum() / (len(self.classes) * counts.sum(axis=0))
-        else:
-            self.class_weight = compute_class_weight(
-                estimator.class_weight, classes=self.classes, y=self.classes
-            )
-        # Rows of each class with a positive weight, partition by partition.
-        self.counts = self._by_class("weighted_counts") * (self.class_weight > 0)
-        missing = self.classes[self.counts.sum(axis=0) == 0]
-        if len(missing):
-            raise ValueError(
-                f"All samples of class {missing[0]!r} have zero or negative weights; every class "
-                "needs at least one sample with a positive weight."
-            )
-
-    def _by_class(self, name: str) -> np.ndarray:
-        table = np.zeros((len(self.summaries), len(self.classes)), np.int64)
-        for line, summary in zip(table, self.summaries):
-            line[np.searchsorted(self.classes, summary.classes)] = getattr(summary, name)
-        return table
-
-    def variance(self) -> float:
-        """Variance of all entries, from the partitions' means and squares."""
-        weights = np.array([s.weight for s in self.summaries])
-        means = np.array([s.mean for s in self.summaries])
-        mean = weights @ means / weights.sum()
-        squares = sum(s.squares for s in self.summaries) + weights @ (means - mean) ** 2
-        return float(squares / weights.sum())
 
 
 class OnWorkers(Course):
@@ -182,9 +64,8 @@ class OnWorkers(Course):
         return 1
 
     def first_step(self):
-        task = self.task(self.options.filter_tol, memory=1 / self.options.partitions)
-        if len(self.here) == 1:
-            task = self.task(self.tol)
+        step = "step-1" if len(self.here) > 1 else "union"
+        task = self.task(step, memory=1 / self.options.partitions)
         futures = [
             self.executor.submit(
                 solve_local, self.samples, self.partitions[at], self._loans(at), task,
@@ -237,6 +118,15 @@ class OnWorkers(Course):
             max(0.0, violation), self.support.objective, self.support.intercept,
             sum(e.gap for e in extremes), violators, sum(e.n_violators for e in extremes),
         )  # fmt: skip
+
+
+def client_of(what: str) -> Client:
+    try:
+        return get_client()
+    except ValueError:
+        raise ValueError(
+            f"{what} needs a cluster to work on: start a dask.distributed Client first."
+        ) from None
 
 
 def refuse(estimator, solver) -> None:
@@ -352,9 +242,7 @@ class _Model:
         unsolved = Support(np.empty(0, int), np.empty(0))
         tasks, answers = [], []
         for at, (positive, negative) in enumerate(self.pairs):
-            found = (
-                self.supports[at] if at < len(self.supports) else Support(*[np.empty(0, int)] * 2)
-            )
+            found = self.supports[at] if at < len(self.supports) else unsolved
             index = np.searchsorted(numbers, found.samples)
             signs = np.where(rows.codes[index] == positive, 1.0, -1.0)
             tasks.append(BinaryTask(positive, negative, index, signs))
@@ -402,39 +290,3 @@ def _report(estimator, solver, collection, course: OnWorkers, monitor: Monitor) 
         history=(*monitor.history, last),
         details=course.details(),
     )
-
-
-def lazily(model, method: str, X):
-    """`predict` or `decision_function` of a Dask collection as a dask array, computed when asked.
-
-    Each partition is a task of one thread: its neighbours have the other cores.
-    """
-    shared = dask.delayed(_single_threaded(model), pure=True, traverse=False)
-    sizes = X.chunks[0] if isinstance(X, da.Array) else None
-    example = getattr(model, method)(_example(model, X))
-    parts = []
-    for at, block in enumerate(blocks_of(X)):
-        shape = (np.nan if sizes is None else sizes[at], *example.shape[1:])
-        called = dask.delayed(_call, pure=True)(shared, method, block)
-        parts.append(da.from_delayed(called, shape, dtype=example.dtype))
-    return da.concatenate(parts, allow_unknown_chunksizes=True)
-
-
-def _example(model, X):
-    if hasattr(X, "_meta_nonempty"):
-        return X._meta_nonempty
-    row = np.zeros((1, model.n_features_in_))
-    return sp.csr_array(row) if model._sparse else row
-
-
-def _call(model, method: str, block):
-    n = block.shape[0]
-    if n == 0:
-        return getattr(model, method)(_example(model, None))[:0]
-    return getattr(model, method)(block)
-
-
-def _single_threaded(model):
-    single = copy(model)
-    single.n_jobs = 1
-    return single
