@@ -66,7 +66,7 @@ def fit(train, options: dict, solver, n_jobs: int | None = None):
 def measure(train, test, options: dict, K: int, args, wall: bool) -> dict:
     """One K: counted in parallel on one core, and (if asked) in wall-clock on all."""
     solver = HierarchicalSVM(
-        args.base, partitions=K, certify=False, filter_tol=args.filter_tol or 0.1
+        args.base, partitions=K, certify=False, filter_tol=args.filter_tol or 1.0
     )
     runs = [fit(train, options, solver, n_jobs=1) for _ in range(args.repeat)]
     model = runs[0][0]
@@ -154,7 +154,7 @@ def cluster(train, test, options: dict, args) -> list[dict]:
     ):
         fit(small, options, HierarchicalSVM())  # loads what is compiled into the workers
         for certify in (False, True):
-            solver = HierarchicalSVM(certify=certify, filter_tol=args.filter_tol or 0.1)
+            solver = HierarchicalSVM(certify=certify, filter_tol=args.filter_tol or 1.0)
             line(f"hierarchical, K = 4, certify={certify}", *fit(train, options, solver))
     return rows
 

@@ -59,7 +59,7 @@ class HierarchicalSVM(Solver):
         base: str | Solver = "auto",
         partitions: int = 4,
         certify: bool = True,
-        filter_tol: float = 0.1,
+        filter_tol: float = 1.0,
     ):
         if not isinstance(partitions, int) or partitions < 1:
             raise ValueError(f"partitions must be a positive integer, got {partitions!r}.")
