@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed
+from maxmargin.kernels._gather import gather_block
 from numba import njit
 from scipy.stats import ttest_rel
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from data import load
-from maxmargin.kernels._gather import gather_block
 from maxmargin.multiclass import binary_tasks, votes
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.solvers._greedy_steps import coordinate_sweeps, greedy_steps

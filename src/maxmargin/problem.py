@@ -27,6 +27,7 @@ class Problem:
     start : a feasible β to start from, or None
     random_state : seed for solvers that draw random numbers
     groups : class number of each sample, or None; one-vs-rest joins many classes in one sign
+    refine : whether a small problem is worth going on from tol to the exact optimum
     """
 
     kernel: KernelMatrix
@@ -38,6 +39,7 @@ class Problem:
     start: np.ndarray | None = None
     random_state: int = 0
     groups: np.ndarray | None = None
+    refine: bool = True
 
     @property
     def n(self) -> int:

@@ -62,6 +62,11 @@ def validate_training_data(estimator, X, y, sample_weight) -> TrainingData:
     )
 
 
+def is_dask_collection(X) -> bool:
+    """Whether X is a Dask collection, by Dask's own protocol and without importing it."""
+    return hasattr(X, "__dask_graph__")
+
+
 def validate_features(estimator, X, y="no_validation", *, reset: bool = True):
     """scikit-learn's checks of X (and y); numbers of any width stay as they are."""
     if sp.issparse(X) and estimator.kernel == "precomputed":

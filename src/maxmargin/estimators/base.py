@@ -18,7 +18,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
 from maxmargin.estimators._fitted import fitted_attributes
-from maxmargin.estimators._validation import TrainingData, validate_training_data
+from maxmargin.estimators._validation import (
+    TrainingData,
+    is_dask_collection,
+    validate_training_data,
+)
 from maxmargin.estimators._watch import watched_task
 from maxmargin.multiclass import BinaryTask, binary_tasks, coefficients_by_task, merge
 from maxmargin.parallel import resolve_n_jobs, session
@@ -72,6 +76,10 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
 
         start = time.perf_counter()
         solver = make_solver(self.solver, shrinking=self.shrinking)
+        if is_dask_collection(X):
+            from maxmargin.distributed import fit_collection
+
+            return fit_collection(self, solver, X, y, sample_weight)
         data = validate_training_data(self, X, y, sample_weight)
         if not solver.uses_costs:
             _check_costs_unused(self, solver, data)
@@ -94,12 +102,14 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             return self._attributes(data, tasks, [*answers, _Answer(beta, intercept)], fixed)
 
         with session(resolve_n_jobs(self.n_jobs)), interrupt.listening():
-            problems = self._problems(data, tasks, fixed["gamma"], starts, seed)
-            for task, problem in zip(tasks, problems, strict=True):
-                with watched_task(self, context, interrupt, start, attributes_now, told) as monitor:
-                    answer, report = self._solve_task(solver, task, problem, monitor, data)
-                answers.append(answer)
-                reports.append(report)
+            made = self._problems(data, tasks, fixed["gamma"], starts, seed)
+            with solver.working_on(made) as (working, problems):
+                for task, problem in zip(tasks, problems, strict=True):
+                    watched = watched_task(self, context, interrupt, start, attributes_now, told)
+                    with watched as monitor:
+                        answer, report = self._solve_task(working, task, problem, monitor, data)
+                    answers.append(answer)
+                    reports.append(report)
         self.__dict__.update(self._attributes(data, tasks, answers, fixed))
         self._paths = [answer.path for answer in answers]
         self.n_iter_ = np.array([report.n_iter for report in reports], dtype=np.int32)

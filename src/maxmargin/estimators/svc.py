@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._probability import ProbabilityMixin
-from maxmargin.estimators._validation import validate_features
+from maxmargin.estimators._validation import is_dask_collection, validate_features
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.multiclass import coefficients_by_task, votes
 from maxmargin.parallel import resolve_n_jobs, session
@@ -208,8 +208,11 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         Returns
         -------
         y : ndarray of shape (n_samples,)
+            A dask array, not yet computed, where X is a Dask collection.
         """
         check_is_fitted(self)
+        if is_dask_collection(X):
+            return self._lazily("predict", X)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         n_classes = len(self.classes_)
@@ -228,8 +231,10 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         values : ndarray of shape (n_samples,), (n_samples, n_classes) or \
                 (n_samples, n_classes * (n_classes - 1) / 2)
             One value for two classes, positive for the second; else by
-            `decision_function_shape`.
+            `decision_function_shape`. A dask array where X is a Dask collection.
         """
+        if is_dask_collection(X):
+            return self._lazily("decision_function", X)
         return self._shaped(self._decisions(X))
 
     @available_if(_has_stages)
@@ -249,6 +254,12 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
 
         for decisions in staged_decisions(self, self._validate_for_predict(X)):
             yield self._shaped(decisions)
+
+    def _lazily(self, method: str, X):
+        from maxmargin.distributed.prediction import lazily
+
+        check_is_fitted(self)
+        return lazily(self, method, X)
 
     def _shaped(self, decisions: np.ndarray) -> np.ndarray:
         """Values of the binary decision functions in the shape that the user asked for."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from copy import copy
 from functools import cached_property
 from itertools import product as pairs
 
@@ -140,6 +141,19 @@ class KernelMatrix(ABC):
         self.rows(index, rows)
         out[slots] = rows[:, columns]
 
+    def partial_product(self, rows: np.ndarray, index: np.ndarray, coefficients: np.ndarray):
+        """K[rows][:, index] @ coefficients, from scratch in float64."""
+        together = np.unique(np.concatenate([rows, index]))
+        part = self.restrict(together)
+        values = part.product(np.searchsorted(together, index), coefficients)
+        return values[np.searchsorted(together, rows)]
+
+    def counted_apart(self) -> KernelMatrix:
+        """The same matrix with a count of evaluations of its own, for a task on another thread."""
+        apart = copy(self)
+        apart._count = [0]
+        return apart
+
     def restrict_in_double(self, index: np.ndarray) -> KernelMatrix:
         """The same with float64 rows, where the data behind the matrix allow it."""
         return self.restrict(index)
@@ -258,6 +272,16 @@ class FeatureKernelMatrix(KernelMatrix):
 
     def _rows_of_X(self, rows: slice):
         return self.X[rows] if self._index is None else self.X[self._index[rows]]
+
+    def partial_product(self, rows, index, coefficients):
+        if len(index) == 0:
+            return np.zeros(len(rows))
+        own = self.positions()
+        centre = self.function.translation_invariant
+        basis = as_samples(self.X[own[index]], np.float64, centre=centre)
+        X = self.X[own[rows]]
+        self.count(len(index) * len(rows))
+        return expansion(self.function, X, basis, coefficients[:, np.newaxis])[:, 0]
 
     def columns(self, index):
         samples = index if self._index is None else self._index[index]

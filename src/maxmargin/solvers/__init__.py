@@ -9,11 +9,21 @@ from maxmargin.solvers.base import Solver
 from maxmargin.solvers.cluster import ClusterSVM
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.greedy import GreedyStagewise
+from maxmargin.solvers.hierarchical import HierarchicalSVM
 from maxmargin.solvers.irwls import IRWLS
 from maxmargin.solvers.smo import SMO
 
 SOLVERS: dict[str, type[Solver]] = {
-    solver.name: solver for solver in (Auto, Decomposition, SMO, IRWLS, ClusterSVM, GreedyStagewise)
+    solver.name: solver
+    for solver in (
+        Auto,
+        Decomposition,
+        SMO,
+        IRWLS,
+        ClusterSVM,
+        HierarchicalSVM,
+        GreedyStagewise,
+    )  # fmt: skip
 }
 
 __all__ = [
@@ -24,6 +34,7 @@ __all__ = [
     "ClusterSVM",
     "Decomposition",
     "GreedyStagewise",
+    "HierarchicalSVM",
     "Solver",
     "make_solver",
 ]

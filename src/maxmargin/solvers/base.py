@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
@@ -28,6 +30,14 @@ class Solver(ABC):
     @abstractmethod
     def solve(self, problem: Problem, monitor: Monitor) -> Solution:
         """Solve the problem; call `monitor.update` between blocks of at most 0.2 s of work."""
+
+    @contextmanager
+    def working_on(self, problems: Iterable[Problem]) -> Iterator[tuple[Solver, Iterable[Problem]]]:
+        """A solver for the problems of one fit, and the problems in the order to solve them in.
+
+        For solvers that work on all of them at the same time; others take one after the other.
+        """
+        yield self, problems
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())

@@ -120,7 +120,7 @@ class _Run:
 
     def _refine(self) -> None:
         """Small problems go on to the exact optimum: a linear system, then rounds, in turn."""
-        if self.problem.n > _REFINED_SAMPLES:
+        if self.problem.n > _REFINED_SAMPLES or not self.problem.refine:
             return
         for _ in range(_REFINEMENTS):
             best = self.certificate = polish(self.problem, self.certificate)

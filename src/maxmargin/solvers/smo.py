@@ -129,6 +129,8 @@ class _Run:
 
     def _refine(self) -> None:
         """Small problems go on to the exact optimum: a linear system, then steps, in turn."""
+        if not self.problem.refine:
+            return
         for _ in range(_REFINEMENTS):
             best = self.certificate = polish(self.problem, self.certificate)
             violation = best.kkt_violation

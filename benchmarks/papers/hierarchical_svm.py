@@ -1,0 +1,230 @@
+"""The experiments of Wen and Lu: hierarchical parallel training beside its base alone.
+
+Table 2 (Forest CoverType), Table 3 with Figures 2 and 3 (Space Shuttle), and what a
+two-worker Dask cluster makes of CoverType. As in the paper, subproblems are solved one
+after the other on one core and their time is *counted* in parallel: the longest chain
+of subproblems of each pair of classes, summed over the pairs. Wall-clock times on the
+cores that are there stand beside it.
+
+    python benchmarks/papers/hierarchical_svm.py --data FOLDER --out results/hierarchical
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import maxmargin
+from data import load, scale_unit
+from maxmargin import SVC
+from maxmargin.solvers import HierarchicalSVM
+
+COVTYPE = {"C": 128.0, "gamma": 1 / (2 * 0.25**2)}
+SHUTTLE = {"C": 1000.0, "gamma": 1 / (2 * 50.0**2)}
+PAPER_COVTYPE = {
+    1: (0.936721, 47146, 13037, 1.0),
+    2: (0.936153, 44455, 5281, 2.47),
+    3: (0.936105, 44300, 3275, 3.98),
+    4: (0.936752, 44365, 2582, 5.05),
+}
+PARTS = ("covtype", "shuttle", "cluster")
+
+
+def covtype(folder: Path, rows: int):
+    """`rows` training and as many test rows, drawn by lot from all of Forest CoverType."""
+    X, y = load(folder, "covtype")
+    X = scale_unit(X.toarray())
+    chosen = np.random.RandomState(0).permutation(len(y))[: 2 * rows]
+    train, test = chosen[:rows], chosen[rows:]
+    return (X[train], y[train]), (X[test], y[test])
+
+
+def shuttle(folder: Path):
+    """Space Shuttle without its sixth and seventh class."""
+    sets = []
+    for name in ("shuttle", "shuttle.t"):
+        X, y = load(folder, name)
+        kept = y < 6
+        sets.append((X.toarray()[kept], y[kept]))
+    return sets
+
+
+def fit(train, options: dict, solver, n_jobs: int | None = None):
+    model = SVC(solver=solver, n_jobs=n_jobs, random_state=0, **options)
+    start = time.perf_counter()
+    model.fit(*train)
+    return model, time.perf_counter() - start
+
+
+def measure(train, test, options: dict, K: int, args, wall: bool) -> dict:
+    """One K: counted in parallel on one core, and (if asked) in wall-clock on all."""
+    solver = HierarchicalSVM(
+        args.base, partitions=K, certify=False, filter_tol=args.filter_tol or 1.0
+    )
+    runs = [fit(train, options, solver, n_jobs=1) for _ in range(args.repeat)]
+    model = runs[0][0]
+    chains = [
+        [problem.details["seconds_longest_chain"] for problem in run.fit_report_] for run, _ in runs
+    ]
+    pairs = np.min(chains, axis=0)
+    report = model.fit_report_
+    return {
+        "K": K,
+        "accuracy": model.score(*test),
+        "n_support": report.n_support,
+        "counted_seconds": float(pairs.sum()),
+        "sequential_seconds": min(seconds for _, seconds in runs),
+        "wall_seconds": fit(train, options, solver)[1] if wall else None,
+        "kkt_violation": report.kkt_violation,
+        "pairs": [
+            {"pair": problem.problem, "seconds": float(seconds), "n_support": problem.n_support}
+            for problem, seconds in zip(report, pairs)
+        ],
+    }
+
+
+def table(name: str, train, test, options: dict, partitions, args, paper: dict) -> list[dict]:
+    print(f"\n## {name}: {len(train[1])} training rows, {len(test[1])} test rows, {options}, "
+          f"base {args.base}")  # fmt: skip
+    print(f"{'K':>3}{'accuracy':>10}{'SVs':>8}{'counted s':>11}{'speed-up':>10}{'wall s':>8}"
+          f"{'speed-up':>10}{'KKT':>9}   paper: accuracy, SVs, s, speed-up")  # fmt: skip
+    rows: list[dict] = []
+    for K in partitions:
+        row = measure(train, test, options, K, args, wall=not args.no_wall)
+        rows.append(row)
+        row["speed-up"] = rows[0]["counted_seconds"] / row["counted_seconds"]
+        wall, gained = "–", "–"
+        if row["wall_seconds"] is not None:
+            row["wall_speed-up"] = rows[0]["wall_seconds"] / row["wall_seconds"]
+            wall, gained = f"{row['wall_seconds']:.2f}", f"{row['wall_speed-up']:.2f}"
+        print(f"{K:3d}{row['accuracy']:10.5f}{row['n_support']:8d}{row['counted_seconds']:11.3f}"
+              f"{row['speed-up']:10.2f}{wall:>8}{gained:>10}{row['kkt_violation']:9.2g}   "
+              f"{paper.get(K, '')}", flush=True)  # fmt: skip
+    return rows
+
+
+def summarise_shuttle(rows: list[dict]) -> None:
+    """Table 3: the accuracy of K > 1, whose mean and variance the paper gives."""
+    if len(rows) < 3:
+        return
+    accuracy = np.array([row["accuracy"] for row in rows[1:]])
+    off = np.abs(accuracy - rows[0]["accuracy"]).max()
+    best = max(rows, key=lambda row: row["speed-up"])
+    print(f"K = 1: {rows[0]['accuracy']:.5f}; K > 1: mean {accuracy.mean():.5f}, standard "
+          f"deviation {accuracy.std():.5f}, farthest from K = 1 {off:.5f}; largest speed-up "
+          f"{best['speed-up']:.1f} at K = {best['K']}")  # fmt: skip
+    print("paper: K = 1: 0.99897; K > 1: mean 0.99894, variance 0.00036; speed-up above 10")
+
+
+def cluster(train, test, options: dict, args) -> list[dict]:
+    """K = 4 on two worker processes of one thread, beside the default solver on two cores."""
+    from distributed import Client, LocalCluster
+    from joblib import parallel_config
+
+    small = tuple(values[:2000] for values in train)
+    rows = []
+
+    def line(label: str, model, seconds: float) -> None:
+        report = model.fit_report_
+        row = {
+            "label": label, "seconds": seconds, "accuracy": model.score(*test),
+            "n_support": report.n_support, "kkt_violation": report.kkt_violation,
+            "status": report.status,
+        }  # fmt: skip
+        rows.append(row)
+        print(f"{label:44}{seconds:9.2f}{seconds / rows[0]['seconds']:9.2f}"
+              f"{row['accuracy']:10.5f}{row['n_support']:8d}{row['kkt_violation']:10.2g}",
+              flush=True)  # fmt: skip
+
+    print(f"\n## two-worker cluster: {len(train[1])} training rows, {options}")
+    print(f"{'':44}{'seconds':>9}{'ratio':>9}{'accuracy':>10}{'SVs':>8}{'KKT':>10}")
+    fit(small, options, "auto")
+    line("default solver, two threads", *fit(train, options, "auto"))
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as local,
+        Client(local),
+        parallel_config(backend="dask"),
+    ):
+        fit(small, options, HierarchicalSVM())  # loads what is compiled into the workers
+        for certify in (False, True):
+            solver = HierarchicalSVM(certify=certify, filter_tol=args.filter_tol or 1.0)
+            line(f"hierarchical, K = 4, certify={certify}", *fit(train, options, solver))
+    return rows
+
+
+def draw(results: dict, folder: Path) -> None:
+    """Figures 2 and 3: time and support vectors, by pair of classes and by K."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, 2, figsize=(12, 8))
+    if "covtype" in results:
+        for row in results["covtype"]:
+            names = [pair["pair"] for pair in row["pairs"]]
+            for axis, key in zip(axes[0], ("seconds", "n_support")):
+                values = [pair[key] for pair in row["pairs"]]
+                axis.semilogy(names, values, marker=".", label=f"K = {row['K']}")
+                axis.tick_params(axis="x", rotation=90)
+        axes[0, 0].set(title="CoverType, by pair", ylabel="counted seconds")
+        axes[0, 1].set(title="CoverType, by pair", ylabel="support vectors")
+        axes[0, 0].legend()
+    if "shuttle" in results:
+        ks = [row["K"] for row in results["shuttle"]]
+        for axis, key in zip(axes[1], ("counted_seconds", "n_support")):
+            axis.plot(ks, [row[key] for row in results["shuttle"]], marker=".")
+            axis.set(title="Shuttle", xlabel="K", ylabel=key.replace("_", " "), ylim=(0, None))
+    figure.tight_layout()
+    figure.savefig(folder / "figures.png", dpi=110)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder with covtype, shuttle")
+    parser.add_argument("--out", type=Path, help="folder for results.json and figures.png")
+    parser.add_argument("--base", default="smo", help="the solver of the subproblems")
+    parser.add_argument("--rows", type=int, default=20_000, help="training rows of CoverType")
+    parser.add_argument("--partitions", type=int, nargs="+", help="K of Shuttle; default 1 to 30")
+    parser.add_argument("--filter-tol", type=float, help="of HierarchicalSVM; default its own")
+    parser.add_argument("--repeat", type=int, default=1, help="the best of so many, pair by pair")
+    parser.add_argument("--no-wall", action="store_true", help="only count in parallel")
+    parser.add_argument("--only", nargs="+", choices=PARTS, help="parts to run")
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = arguments()
+    print(f"maxmargin {maxmargin.__version__}, Python {platform.python_version()}, "
+          f"{platform.machine()}: {' '.join(sys.argv)}")  # fmt: skip
+    results: dict = {"command": sys.argv}
+    for part in args.only or PARTS:
+        if part == "shuttle":
+            train, test = shuttle(args.data)
+            fit((train[0][:2000], train[1][:2000]), SHUTTLE, HierarchicalSVM(args.base))
+            partitions = args.partitions or range(1, 31)
+            results[part] = table(part, train, test, SHUTTLE, partitions, args, {})
+            summarise_shuttle(results[part])
+            continue
+        train, test = covtype(args.data, args.rows)
+        if part == "cluster":
+            results[part] = cluster(train, test, COVTYPE, args)
+        else:
+            fit((train[0][:2000], train[1][:2000]), COVTYPE, HierarchicalSVM(args.base))
+            results[part] = table(part, train, test, COVTYPE, (1, 2, 3, 4), args, PAPER_COVTYPE)
+    if args.out is not None:
+        args.out.mkdir(parents=True, exist_ok=True)
+        (args.out / "results.json").write_text(json.dumps(results, indent=1))
+        if {"covtype", "shuttle"} & set(results):
+            draw(results, args.out)
+
+
+if __name__ == "__main__":
+    main()

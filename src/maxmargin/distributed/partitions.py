@@ -1,0 +1,228 @@
+"""Partitions of a Dask collection, and what workers do with them.
+
+Rows never leave their worker but as support vectors, as violators, or as the few
+that stand in for a class that a partition does not have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from maxmargin.estimators._validation import _sample_weights
+from maxmargin.formulations import c_svc
+from maxmargin.kernels.cache import cache_bytes
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.matrix import FeatureKernelMatrix
+from maxmargin.model import kernel_expansion
+from maxmargin.problem import Problem
+from maxmargin.solvers._subproblem import Samples, Support, Task, solve_union, violating
+
+# Rows of a class that a partition lends to one that has none of it.
+LOAN = 250
+# Violators that a partition sends in one round of readmission.
+_MOST_VIOLATORS = 2000
+_DOUBLE_PRECISION_BYTES = 2 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Samples that travel: their features, class numbers and costs."""
+
+    X: Any
+    codes: np.ndarray
+    costs: np.ndarray
+
+    def __getitem__(self, index) -> Rows:
+        return Rows(self.X[index], self.codes[index], self.costs[index])
+
+    @classmethod
+    def joined(cls, parts: list[Rows]) -> Rows:
+        blocks = [part.X for part in parts]
+        X = sp.vstack(blocks, "csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
+        codes, costs = ([getattr(p, name) for p in parts] for name in ("codes", "costs"))
+        return cls(X, np.concatenate(codes), np.concatenate(costs))
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A partition as the user gave it, checked."""
+
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What the client has to know of a partition."""
+
+    n: int
+    n_features: int
+    dtype: np.dtype
+    sparse: bool
+    classes: np.ndarray
+    counts: np.ndarray
+    weighted_counts: np.ndarray
+    weight: float
+    mean: float
+    squares: float
+    n_bytes: int
+
+
+def check_block(X, y, weights) -> Block:
+    """scikit-learn's checks of one partition; an empty one is fine."""
+    X = check_array(X, dtype="numeric", accept_sparse="csr", ensure_min_samples=0)
+    X = sp.csr_array(X) if sp.issparse(X) else X
+    y = column_or_1d(y)
+    if len(y) != X.shape[0]:
+        raise ValueError(
+            f"A partition of X has {X.shape[0]} rows where that of y has {len(y)}: X and y must "
+            "be divided alike."
+        )
+    if len(y):
+        check_classification_targets(y)
+    return Block(X, y, _sample_weights(weights, len(y)))
+
+
+def summarise(block: Block) -> Summary:
+    """Counts by class, and mean and variance of all entries for gamma='scale'."""
+    X, weights = block.X, block.weights
+    classes, codes = np.unique(block.y, return_inverse=True)
+    counts = np.bincount(codes, minlength=len(classes))
+    positive = np.bincount(codes, weights > 0, minlength=len(classes))
+    total = float(weights.sum()) * X.shape[1]
+    mean = float((X.T @ weights).sum()) / total if total else 0.0
+    if sp.issparse(X):
+        repeated = np.repeat(weights, np.diff(X.indptr))
+        squares = float(np.square(X.data, dtype=np.float64) @ repeated) - total * mean**2
+        n_bytes = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    else:
+        squares = float(weights @ np.square(np.subtract(X, mean, dtype=np.float64)).sum(axis=1))
+        n_bytes = X.nbytes
+    return Summary(
+        len(block.y), X.shape[1], X.dtype, sp.issparse(X), classes, counts, positive, total, mean,
+        squares, n_bytes,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """A partition with class numbers (−1 for rows without weight) and costs in place."""
+
+    rows: Rows
+    offset: int
+
+    def part(self, pair) -> Support:
+        """The rows of one binary problem."""
+        codes = self.rows.codes
+        return self.chosen(codes >= 0 if pair[1] is None else np.isin(codes, pair))
+
+    def chosen(self, mask: np.ndarray) -> Support:
+        index = np.flatnonzero(mask)
+        return Support(self.offset + index, np.zeros(len(index)), self.rows[index])
+
+
+def encode(block: Block, classes, class_weight, C: float, offset: int) -> Partition:
+    codes = np.searchsorted(classes, block.y)
+    weights = block.weights * class_weight[codes]
+    return Partition(Rows(block.X, np.where(weights > 0, codes, -1), C * weights), offset)
+
+
+class TravellingSamples(Samples):
+    """Samples that come with the support sets; `pairs` are the classes of the fit's problems."""
+
+    def __init__(self, function: KernelFunction, tol: float, cache_size, seed: int, pairs: list):
+        self.function, self.tol, self.cache_size = function, tol, cache_size
+        self.seed, self.pairs = seed, pairs
+
+    def union(self, parts, number):
+        numbers = np.concatenate([part.samples for part in parts])
+        samples, first, where = np.unique(numbers, return_index=True, return_inverse=True)
+        rows = Rows.joined([part.rows for part in parts])[first]
+        beta = np.concatenate([part.beta for part in parts])
+        problem = self.problem(rows, number)
+        start = np.bincount(where, beta, minlength=len(samples))
+        return samples, replace(problem, start=start), rows
+
+    def problem(self, rows: Rows, number: int) -> Problem:
+        n = len(rows.codes)
+        dtype = np.float64 if 8 * n * n <= _DOUBLE_PRECISION_BYTES else np.float32
+        signs = np.where(rows.codes == self.pairs[number][0], 1.0, -1.0)
+        return Problem(
+            FeatureKernelMatrix(rows.X, self.function, dtype), *c_svc(signs, rows.costs),
+            tol=self.tol, cache_bytes=cache_bytes(self.cache_size, n), random_state=self.seed,
+            groups=rows.codes,
+        )  # fmt: skip
+
+
+def lend(partition: Partition, pair, positive: bool, seed: int) -> Support:
+    """A few rows of one side of a problem, for partitions that have none of it."""
+    part = partition.part(pair)
+    side = np.flatnonzero((part.rows.codes == pair[0]) == positive)
+    random = np.random.default_rng([seed, partition.offset])
+    chosen = np.sort(random.permutation(side)[:LOAN])
+    return Support(part.samples[chosen], part.beta[chosen], part.rows[chosen])
+
+
+def solve_local(
+    samples: TravellingSamples, partition: Partition, loans: list[Support], task: Task
+) -> Support:
+    """The first step where rows stay: the problem of one partition's own rows."""
+    return solve_union(samples, [partition.part(samples.pairs[task.number]), *loans], task)
+
+
+def without_rows(support: Support) -> Support:
+    return replace(support, rows=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Extremes:
+    """What a partition says of an answer.
+
+    Attributes
+    ----------
+    highest : the largest p − Kβ of a sample whose β may grow
+    lowest : the smallest of one whose β may shrink
+    gap : its part of the duality gap
+    n_violators : samples with β = 0 on the wrong side of the margin
+    """
+
+    highest: float
+    lowest: float
+    gap: float
+    n_violators: int
+    evaluations: int
+
+
+def inspect(
+    samples: TravellingSamples, partition: Partition, number: int, answer: Support
+) -> tuple[Extremes, Support]:
+    """Evaluate an answer on the rows of a partition: its extremes, and the worst violators."""
+    part = partition.part(samples.pairs[number])
+    signs = np.where(part.rows.codes == samples.pairs[number][0], 1.0, -1.0)
+    linear, lower, upper = c_svc(signs, part.rows.costs)
+    beta = np.zeros(len(signs))
+    own = np.isin(answer.samples, part.samples)
+    beta[np.searchsorted(part.samples, answer.samples[own])] = answer.beta[own]
+    values = np.zeros(len(signs))
+    if len(answer.beta):
+        coefficients = answer.beta[:, np.newaxis]
+        values = kernel_expansion(samples.function, part.rows.X, answer.rows.X, coefficients)[:, 0]
+    residual = linear - values
+    slope = answer.intercept - residual
+    gap = np.where(slope > 0, slope * (beta - lower), slope * (beta - upper)).sum()
+    outside = violating(lower, upper, beta, residual, answer.intercept)
+    worst = np.argsort(-np.abs(slope[outside]), kind="stable")[:_MOST_VIOLATORS]
+    chosen = np.sort(np.flatnonzero(outside)[worst])
+    extremes = Extremes(
+        float(np.max(residual[beta < upper], initial=-np.inf)),
+        float(np.min(residual[beta > lower], initial=np.inf)),
+        float(gap), int(outside.sum()), len(signs) * len(answer.beta),
+    )  # fmt: skip
+    return extremes, Support(part.samples[chosen], beta[chosen], part.rows[chosen])

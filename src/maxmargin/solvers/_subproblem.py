@@ -1,0 +1,169 @@
+"""One subproblem of the hierarchical method: what goes into it, and what comes out.
+
+These functions run on workers. They see where the samples are (`Samples`), sets of
+support vectors of other subproblems, and nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from maxmargin.monitor import Monitor
+from maxmargin.problem import Problem
+from maxmargin.solution import Status
+from maxmargin.solvers.base import Solver
+
+# Kernel rows that a subproblem always has memory for.
+_LEAST_ROWS = 4
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """Samples with their β: what a subproblem hands on.
+
+    Attributes
+    ----------
+    samples : their numbers, ascending
+    beta : signed coefficients, none of them zero in what a solver returns
+    rows : the samples themselves, where those who read this have no access to them
+    intercept, violation, objective : of the subproblem
+    status, n_iter, seconds, evaluations, n_samples : how it was solved
+    chain : seconds of the longest chain of subproblems that ends with this one
+    """
+
+    samples: np.ndarray
+    beta: np.ndarray
+    rows: Any = None
+    intercept: float = 0.0
+    violation: float = np.inf
+    objective: float = 0.0
+    status: Status = Status.CONVERGED
+    n_iter: int = 0
+    seconds: float = 0.0
+    evaluations: int = 0
+    n_samples: int = 0
+    chain: float = 0.0
+
+
+class Samples(ABC):
+    """Where a worker finds the samples of all problems of a fit."""
+
+    @abstractmethod
+    def union(self, parts: list[Support], number: int) -> tuple[np.ndarray, Problem, Any]:
+        """Numbers, problem and rows of all samples of the parts; it starts at their β."""
+
+
+class SharedSamples(Samples):
+    """Samples of problems that every worker can read: in its memory, or mapped into it."""
+
+    def __init__(self, problems: list[Problem]):
+        self.problems = problems
+
+    def union(self, parts, number):
+        samples = np.unique(np.concatenate([part.samples for part in parts]))
+        start = np.zeros(len(samples))
+        for part in parts:
+            start[np.searchsorted(samples, part.samples)] += part.beta
+        return samples, replace(self.problems[number].restrict(samples), start=start), None
+
+    def residual(self, number: int, rows: slice, support: Support) -> tuple[np.ndarray, int]:
+        """p − Kβ of some samples of a problem, in float64, and the kernel values it took."""
+        problem = self.problems[number]
+        kernel = problem.kernel.counted_apart()
+        index = np.arange(rows.start, rows.stop)
+        values = kernel.partial_product(index, support.samples, support.beta)
+        return problem.linear[rows] - values, kernel.evaluations
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """How a subproblem is to be solved.
+
+    Attributes
+    ----------
+    base : what solves it
+    number : which of the fit's problems it is a part of
+    tol, refine : the KKT violation at which it counts as solved; whether to go on from there
+    share : factor on the β that its parts come with
+    memory : part of the whole problem's memory that it may take
+    max_iter, deadline, stop : limits; the deadline is a `time.time()`
+    """
+
+    base: Solver
+    number: int
+    tol: float
+    refine: bool = True
+    share: float = 1.0
+    memory: float = 1.0
+    max_iter: int = -1
+    deadline: float | None = None
+    stop: Any = None
+
+
+def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
+    """Solve the problem of all samples of some parts; its support vectors.
+
+    After a wish to stop it hands on what it was given, so that the whole graph of
+    tasks ends at once, with a feasible β.
+    """
+    begun = time.perf_counter()
+    index, problem, rows = samples.union(parts, task.number)
+    start = None if problem.start is None else task.share * problem.start
+    memory = max(int(task.memory * problem.cache_bytes), _LEAST_ROWS * 8 * problem.n)
+    problem = replace(
+        problem,
+        tol=task.tol,
+        refine=task.refine,
+        start=start if start is not None and start.any() else None,
+        cache_bytes=min(memory, problem.cache_bytes),
+        kernel=problem.kernel.counted_apart(),
+    )
+    left = None if task.deadline is None else task.deadline - time.time()
+    deadline = None if left is None else time.perf_counter() + left
+    monitor = Monitor(max_iter=task.max_iter, deadline=deadline, interrupt=task.stop)
+    chain = max((part.chain for part in parts), default=0.0)
+    status = monitor.should_stop(0)
+    if status is not None or not (problem.upper.any() and problem.lower.any()):
+        beta = problem.initial_beta()
+        found = Support(index, beta, status=status or Status.CONVERGED)
+    else:
+        solution = task.base.solve(problem, monitor)
+        certificate = solution.certificate
+        beta = _on_bounds(solution.beta, problem)
+        found = Support(
+            index, beta, None, solution.intercept,
+            np.inf if certificate is None else certificate.kkt_violation,
+            0.0 if certificate is None else certificate.objective,
+            solution.status, solution.n_iter, evaluations=problem.kernel.evaluations,
+        )  # fmt: skip
+    nonzero = np.flatnonzero(beta)
+    seconds = time.perf_counter() - begun
+    return replace(
+        found,
+        samples=index[nonzero],
+        beta=beta[nonzero],
+        rows=None if rows is None else rows[nonzero],
+        seconds=seconds,
+        n_samples=len(index),
+        chain=chain + seconds,
+    )
+
+
+def violating(lower, upper, beta, residual, intercept: float) -> np.ndarray:
+    """Whether a sample has β = 0 but lies on the wrong side of its margin."""
+    outwards = (upper > 0) & (residual > intercept)
+    inwards = (lower < 0) & (residual < intercept)
+    return (beta == 0) & (outwards | inwards)
+
+
+def _on_bounds(beta: np.ndarray, problem: Problem) -> np.ndarray:
+    """The same β, with what the mean of several starts left next to a bound put on it."""
+    near = _ROUNDING * (problem.upper - problem.lower)
+    beta = np.where(np.abs(beta - problem.upper) <= near, problem.upper, beta)
+    return np.where(np.abs(beta - problem.lower) <= near, problem.lower, beta)

@@ -1,0 +1,305 @@
+"""Training on a real Dask cluster: two worker processes on this machine."""
+
+import os
+import signal
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from distributed import Client, LocalCluster
+from joblib import parallel_config
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_classification
+
+from maxmargin import SVC
+from maxmargin.solvers import Decomposition, HierarchicalSVM
+
+OPTIONS = {"gamma": 0.2, "C": 5.0, "tol": 1e-6, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1",
+            dashboard_address=":0", silence_logs="CRITICAL",
+        ) as cluster,
+        Client(cluster) as client,
+    ):  # fmt: skip
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_classification(
+        300, 5, n_informative=4, n_redundant=0, n_classes=3, flip_y=0.05, random_state=0
+    )
+    return X, np.array(["a", "b", "c"])[y]
+
+
+@pytest.fixture(scope="module")
+def expected(data):
+    return SVC(**OPTIONS).fit(*data)
+
+
+def hierarchical(**options):
+    return SVC(solver=HierarchicalSVM(**options), **OPTIONS)
+
+
+def same_model(model, expected, X):
+    assert_array_equal(model.classes_, expected.classes_)
+    assert_array_equal(model.support_, expected.support_)
+    assert_array_equal(model.n_support_, expected.n_support_)
+    assert_allclose(model.dual_coef_, expected.dual_coef_, atol=1e-3)
+    assert_allclose(model.decision_function(X), expected.decision_function(X), atol=1e-4)
+    assert model.fit_report_.status == "converged"
+    assert model.shape_fit_ == expected.shape_fit_
+
+
+# Data of the client's, subproblems on the cluster.
+
+
+@pytest.mark.parametrize("certify", [True, False])
+def test_workers_give_the_bits_of_threads(client, data, certify):
+    here = hierarchical(certify=certify).fit(*data)
+    with parallel_config(backend="dask"):
+        there = hierarchical(certify=certify).fit(*data)
+    assert_array_equal(here.dual_coef_, there.dual_coef_)
+    assert_array_equal(here.intercept_, there.intercept_)
+    assert here.fit_report_.kernel_evaluations == there.fit_report_.kernel_evaluations
+
+
+class DiesOnce(Decomposition):
+    """Kills its worker after a few subproblems, once."""
+
+    name = "dies once"
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = str(folder)
+
+    def solve(self, problem, monitor):
+        for at in range(5):
+            try:
+                os.close(os.open(f"{self.folder}/{at}", os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            if at == 4:
+                os.kill(os.getpid(), signal.SIGKILL)
+            break
+        return super().solve(problem, monitor)
+
+
+@pytest.mark.parametrize("collection", [False, True])
+def test_a_worker_killed_in_mid_fit_costs_a_retry(client, data, tmp_path, collection):
+    X, y = data
+    expected = hierarchical(base=Decomposition())
+    model = hierarchical(base=DiesOnce(tmp_path))
+    if collection:
+        X, y = da.from_array(X, chunks=(60, 5)), da.from_array(y, chunks=60)
+        expected.fit(X, y)
+        model.fit(X, y)
+    else:
+        expected.fit(X, y)
+        with parallel_config(backend="dask"):
+            model.fit(X, y)
+    assert (tmp_path / "4").exists()
+    assert_array_equal(model.dual_coef_, expected.dual_coef_)
+    assert_array_equal(model.support_, expected.support_)
+    client.wait_for_workers(2)
+
+
+# Data on the workers.
+
+
+def test_dask_arrays(client, data, expected):
+    X, y = data
+    # Columns are divided too, and y otherwise than X.
+    model = hierarchical().fit(da.from_array(X, chunks=(70, 3)), da.from_array(y, chunks=100))
+    same_model(model, expected, X)
+    assert model.fit_report_.exact and model.n_features_in_ == 5
+    names = [problem.problem for problem in model.fit_report_]
+    assert names == ["a vs b", "a vs c", "b vs c"]
+    for found, right in zip(model.fit_report_, expected.fit_report_):
+        assert_allclose(found.objective, right.objective, rtol=1e-6)
+        assert found.n_support == right.n_support and found.n_bounded == right.n_bounded
+        assert found.kkt_violation <= 1e-6 and 0 <= found.duality_gap < 1e-3
+
+
+def test_one_against_rest(client, data):
+    X, y = data
+    expected = SVC(multi_class="ovr", **OPTIONS).fit(X, y)
+    model = hierarchical().set_params(multi_class="ovr").fit(da.from_array(X, chunks=(90, 5)), y)
+    assert_allclose(model.decision_function(X), expected.decision_function(X), atol=1e-4)
+
+
+def test_bits_do_not_follow_the_number_of_workers(client, data):
+    X, y = da.from_array(data[0], chunks=(70, 5)), da.from_array(data[1], chunks=70)
+    two = hierarchical().fit(X, y)
+    alone = LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0")
+    with alone, Client(alone) as other, other.as_current():
+        one = hierarchical().fit(X, y)
+    assert_array_equal(one.dual_coef_, two.dual_coef_)
+    assert_array_equal(one.support_, two.support_)
+
+
+def test_dataframes_and_lazy_predictions(client, data, expected):
+    X, y = data
+    frame = pd.DataFrame(X, columns=list("vwxyz")).assign(label=y)
+    partitions = dd.from_pandas(frame, npartitions=3)
+    features = partitions.drop(columns="label")
+    model = hierarchical().fit(features, partitions["label"])
+    same_model(model, SVC(**OPTIONS).fit(frame.drop(columns="label"), y), frame[list("vwxyz")])
+    assert list(model.feature_names_in_) == list("vwxyz")
+    for method in ("predict", "decision_function"):
+        lazy = getattr(model, method)(features)
+        assert isinstance(lazy, da.Array)
+        right = getattr(expected, method)(X)
+        if method == "predict":
+            assert_array_equal(lazy.compute(), right)
+        else:
+            assert_allclose(lazy.compute(), right, atol=1e-4)
+
+
+def test_predictions_are_computed_when_asked_and_not_here(client, expected, data):
+    here = os.getpid()
+
+    def elsewhere(block):
+        if len(block):  # Dask tries functions on nothing to learn their type
+            assert os.getpid() != here
+        return block
+
+    X = da.from_array(data[0], chunks=(80, 2)).map_blocks(elsewhere, meta=np.empty((0, 0)))
+    lazy = expected.decision_function(X)
+    assert isinstance(lazy, da.Array) and lazy.shape == (300, 3)
+    assert_array_equal(lazy.compute(), expected.decision_function(data[0]))
+    assert_array_equal(expected.predict(X).compute(), expected.predict(data[0]))
+
+
+def test_rows_stay_on_their_workers(client):
+    """The client never makes a row, and what workers exchange is much less than the data."""
+    here = os.getpid()
+
+    def made(block_info=None):
+        (start, stop), _ = block_info[None]["array-location"]
+        assert os.getpid() != here
+        rng = np.random.default_rng(start)
+        X = rng.normal(size=(stop - start, 20))
+        X[:, 0] += np.where(np.arange(start, stop) % 2, 4.0, -4.0)
+        return X
+
+    def labels(block_info=None):
+        ((start, stop),) = block_info[None]["array-location"]
+        return np.arange(start, stop) % 2
+
+    def sent(dask_worker):
+        return dask_worker.transfer_outgoing_bytes_total
+
+    n = 40_000
+    X = da.map_blocks(made, chunks=((n // 8,) * 8, (20,)), dtype=float, meta=np.empty((0, 0)))
+    y = da.map_blocks(labels, chunks=((n // 8,) * 8,), dtype=int, meta=np.empty(0, int))
+    before = sum(client.run(sent).values())
+    model = SVC(kernel="linear", solver="hierarchical", random_state=0).fit(X, y)
+    travelled = sum(client.run(sent).values()) - before
+    assert model.fit_report_.status == "converged" and model.fit_report_[0].n_samples == n
+    assert travelled < 0.1 * n * 20 * 8
+    assert model.predict(X[:1000]).compute().shape == (1000,)
+
+
+def test_sparse_partitions(client):
+    X = sp.random_array((200, 30), density=0.1, rng=np.random.default_rng(0), format="csr")
+    y = (X @ np.random.default_rng(1).normal(size=30) > 0).astype(int)
+    expected = SVC(**OPTIONS).fit(X, y)
+    dense = da.from_array(X.toarray(), chunks=(60, 30))
+    partitions = dense.map_blocks(sp.csr_array, meta=sp.csr_array((0, 0)))
+    model = hierarchical().fit(partitions, y)
+    assert sp.issparse(model.support_vectors_) and sp.issparse(model.dual_coef_)
+    assert_array_equal(model.support_, expected.support_)
+    assert_allclose(model.decision_function(X), expected.decision_function(X), atol=1e-4)
+
+
+def test_weights_and_gamma_scale(client, data):
+    X, y = data
+    X = X + 5.0
+    weights = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
+    options = OPTIONS | {"gamma": "scale", "class_weight": "balanced"}
+    expected = SVC(**options).fit(X, y, weights)
+    model = SVC(solver="hierarchical", **options)
+    model.fit(da.from_array(X, chunks=(77, 5)), y, da.from_array(weights, chunks=77))
+    assert_allclose(model._gamma, expected._gamma, rtol=1e-12)
+    same_model(model, expected, X)
+    assert_allclose(model.class_weight_, expected.class_weight_)
+
+
+def test_sorted_and_empty_partitions(client, data):
+    """Partitions of one class, of no rows, and of rows that take no part in a pair."""
+    X, y = data
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], y[order]
+    sizes = (50, 0, 50, 50, 1, 49, 50, 0, 50)
+    expected = SVC(**OPTIONS).fit(X, y)
+    model = hierarchical().fit(da.from_array(X, chunks=(sizes, (5,))), y)
+    same_model(model, expected, X)
+    rough = hierarchical(certify=False).fit(da.from_array(X, chunks=(sizes, (5,))), y)
+    assert not rough.fit_report_.exact and rough.score(X, y) > 0.8 * expected.score(X, y)
+
+
+def test_single_pass_tells_its_global_violation(client, data):
+    X, y = data
+    model = hierarchical(certify=False, partitions=2).fit(da.from_array(X, chunks=(50, 5)), y)
+    report = model.fit_report_[0]
+    assert not report.exact and report.details["rounds_of_readmission"] == 0
+    assert len(report.details["n_samples_by_step"]["second"]) == 2
+    # The same by the definition, for the pair a, b: scikit-learn's row 0 against the others.
+    pair = np.isin(y, ["a", "b"])
+    signs = np.where(y[pair] == "a", 1.0, -1.0)
+    alpha = np.zeros(len(y))
+    of_pair = np.isin(y[model.support_], ["a", "b"])
+    alpha[model.support_[of_pair]] = np.abs(model.dual_coef_[0, of_pair])
+    alpha = alpha[pair]
+    K = np.exp(-0.2 * ((X[pair][:, None] - X[pair][None]) ** 2).sum(axis=2))
+    residual = signs - K @ (signs * alpha)
+    grows = np.where(signs > 0, alpha < 5.0, alpha > 0)
+    shrinks = np.where(signs > 0, alpha > 0, alpha < 5.0)
+    violation = residual[grows].max() - residual[shrinks].min()
+    assert_allclose(report.kkt_violation, violation, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"solver": "auto"}, "needs solver='hierarchical', got solver='auto'"),
+        ({"kernel": "precomputed"}, "support vectors can travel, got 'precomputed'"),
+        ({"kernel": lambda A, B: A @ B.T}, "support vectors can travel"),
+        ({"warm_start": True}, "warm_start=True is not supported"),
+        ({"probability": True}, "probability=True is not supported"),
+    ],
+)
+def test_what_does_not_go_with_collections(client, data, options, words):
+    X, y = data
+    model = SVC(**{"solver": "hierarchical"} | options)
+    with pytest.raises(ValueError, match=words):
+        model.fit(da.from_array(X, chunks=(100, 5)), y)
+    assert not hasattr(model, "support_")
+
+
+@pytest.mark.parametrize("trouble", ["nan", "one class", "partitions", "weights"])
+def test_bad_collections(client, data, trouble):
+    X, y = (values.copy() for values in data)
+    weights = None
+    words = {
+        "nan": "contains NaN", "one class": "greater than one", "partitions": "divided alike",
+        "weights": r"All samples of class .*'a'.* have zero",
+    }[trouble]  # fmt: skip
+    if trouble == "nan":
+        X[250, 1] = np.nan
+    elif trouble == "one class":
+        y[:] = "a"
+    elif trouble == "weights":
+        weights = np.where(y == "a", 0.0, 1.0)
+    labels = da.from_array(y[:200] if trouble == "partitions" else y, chunks=100)
+    with pytest.raises(ValueError, match=words):
+        SVC(solver="hierarchical").fit(da.from_array(X, chunks=(100, 5)), labels, weights)

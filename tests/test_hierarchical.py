@@ -1,0 +1,366 @@
+"""HierarchicalSVM: the paper's steps, their certificate, and the executors that run them."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_classification
+from sklearn.exceptions import ConvergenceWarning
+
+import oracle
+from maxmargin import SVC
+from maxmargin.distributed import executors
+from maxmargin.distributed._mapped import load, store
+from maxmargin.formulations import c_svc
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.matrix import FeatureKernelMatrix
+from maxmargin.problem import Problem
+from maxmargin.solvers import Decomposition, GreedyStagewise, HierarchicalSVM
+from maxmargin.solvers.hierarchical import class_parts, cross_combination
+
+
+@pytest.fixture(scope="module")
+def overlapping():
+    return make_classification(500, 6, n_informative=4, flip_y=0.1, random_state=2)
+
+
+@pytest.fixture(scope="module")
+def many():
+    return make_classification(
+        400, 6, n_informative=5, n_redundant=0, n_classes=4, flip_y=0.05, random_state=1
+    )
+
+
+def problem_of(X, y, C=1.0):
+    kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.2), np.float64)
+    return Problem(kernel, *c_svc(np.where(y == 1, 1.0, -1.0), np.full(len(y), C)))
+
+
+def fitted(X, y, **options):
+    return SVC(gamma=0.2, C=10.0, random_state=3, solver=HierarchicalSVM(**options)).fit(X, y)
+
+
+# The steps of the paper.
+
+
+def test_cross_combination_is_equation_3():
+    assert cross_combination(3, 3) == [
+        [(0, 0), (1, 1), (2, 2)],
+        [(0, 1), (1, 2), (2, 0)],
+        [(0, 2), (1, 0), (2, 1)],
+    ]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (4, 4), (2, 5), (5, 2), (1, 3)])
+def test_each_set_is_combined_once_and_each_combination_has_all_parts(shape):
+    groups = cross_combination(*shape)
+    assert len(groups) == min(shape)
+    cells = [cell for group in groups for cell in group]
+    assert sorted(cells) == list(product(range(shape[0]), range(shape[1])))
+    for group in groups:
+        assert {i for i, _ in group} == set(range(shape[0]))
+        assert {j for _, j in group} == set(range(shape[1]))
+
+
+def test_parts_are_equal_disjoint_and_of_one_class(overlapping):
+    X, y = overlapping
+    for parts, label in zip(class_parts(problem_of(X, y), 7), (1, 0)):
+        sizes = [len(part) for part in parts]
+        assert len(parts) == 7 and max(sizes) - min(sizes) <= 1
+        assert_array_equal(np.sort(np.concatenate(parts)), np.flatnonzero(y == label))
+
+
+def test_number_of_subproblems(many, monkeypatch):
+    """K² + K + 1 for each of the six pairs, in the graph of one executor."""
+    names, executors_made = [], []
+
+    class Recorded(executors.Threads):
+        def submit(self, function, *arguments, name):
+            names.append(name)
+            return super().submit(function, *arguments, name=name)
+
+    def recorded():
+        executors_made.append(Recorded(2))
+        return executors_made[-1]
+
+    monkeypatch.setattr("maxmargin.solvers.hierarchical.active_executor", recorded)
+    model = fitted(*many, partitions=3, certify=False)
+    assert len(executors_made) == 1
+    counts = {name: names.count(name) for name in set(names)}
+    assert counts["maxmargin-step-1"] == 6 * 9 and counts["maxmargin-step-2"] == 6 * 3
+    assert counts["maxmargin-union"] == 6 and "maxmargin-readmission" not in counts
+    # The first steps of all pairs are in the graph before anything waits for a result.
+    assert names.index("maxmargin-certificate") > max(
+        at for at, name in enumerate(names) if name == "maxmargin-step-1"
+    )
+    details = model.fit_report_[0].details
+    assert {step: len(sizes) for step, sizes in details["n_samples_by_step"].items()} == {
+        "first": 9, "second": 3, "union": 1,
+    }  # fmt: skip
+
+
+def test_one_partition_is_the_base_alone(overlapping):
+    X, y = overlapping
+    alone = SVC(gamma=0.2, C=10.0, random_state=3).fit(X, y)
+    assert_array_equal(fitted(X, y, partitions=1, certify=False).dual_coef_, alone.dual_coef_)
+
+
+# The certificate.
+
+
+@pytest.mark.parametrize("base", ["auto", "smo", Decomposition(working_set=64)])
+@pytest.mark.parametrize("partitions", [2, 5])
+def test_certified_is_the_optimum(overlapping, base, partitions):
+    X, y = overlapping
+    model = fitted(X, y, base=base, partitions=partitions)
+    K = oracle.kernel_values(X, X, gamma=0.2)
+    oracle.check_optimal(model, K, y, np.full(len(y), 10.0), 1e-3)
+    assert model.fit_report_.exact and model.fit_report_[0].details["optimal"]
+
+
+def test_single_pass_tells_its_global_gap(overlapping):
+    X, y = overlapping
+    model = fitted(X, y, certify=False)
+    report = model.fit_report_
+    assert not report.exact and report.status == "converged"
+    K, labels = oracle.kernel_values(X, X, gamma=0.2), oracle.signs(model, y)
+    alpha = oracle.alphas(model, len(y))
+    costs = np.full(len(y), 10.0)
+    assert_allclose(report.kkt_violation, oracle.kkt_violation(K, labels, alpha, costs), rtol=1e-6)
+    best = fitted(X, y).fit_report_.objective
+    assert 0 < report.objective - best <= report.duality_gap
+    assert abs(model.score(X, y) - fitted(X, y).score(X, y)) < 0.03
+
+
+def test_filter_tol_is_for_the_first_steps_alone(overlapping):
+    loose, tight = (
+        fitted(*overlapping, certify=False, filter_tol=tol).fit_report_[0] for tol in (1.0, 1e-3)
+    )
+    steps = [report.history[: 16 + 4] for report in (loose, tight)]
+    assert max(line.kkt_violation for line in steps[0]) > 0.1
+    assert max(line.kkt_violation for line in steps[1]) <= 1e-3
+    unions = [report.history[20] for report in (loose, tight)]
+    assert max(line.kkt_violation for line in unions) <= 1e-3
+
+
+def test_warm_start_goes_straight_to_the_union(overlapping):
+    X, y = overlapping
+    model = SVC(gamma=0.2, C=5.0, solver="hierarchical", warm_start=True, random_state=0)
+    model.fit(X, y)
+    model.set_params(C=10.0).fit(X, y)
+    assert "first" not in model.fit_report_[0].details["n_samples_by_step"]
+    K = oracle.kernel_values(X, X, gamma=0.2)
+    oracle.check_optimal(model, K, y, np.full(len(y), 10.0), 1e-3)
+
+
+# Unusual divisions.
+
+
+@pytest.mark.parametrize("partitions", [3, 50])
+@pytest.mark.parametrize("certify", [True, False])
+def test_classes_smaller_than_the_number_of_parts(overlapping, partitions, certify):
+    X, y = overlapping
+    few = np.concatenate([np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:2]])
+    model = fitted(X[few], y[few], partitions=partitions, certify=certify)
+    assert model.fit_report_.status == "converged"
+    if certify:
+        alone = SVC(gamma=0.2, C=10.0).fit(X[few], y[few])
+        assert_allclose(
+            model.decision_function(X), alone.decision_function(X), atol=5e-3
+        )  # fmt: skip
+
+
+def test_two_samples():
+    model = fitted(np.array([[0.0], [1.0]]), [0, 1])
+    assert_array_equal(model.predict([[0.0], [1.0]]), [0, 1])
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"partitions": 0}, "partitions must be a positive integer, got 0"),
+        ({"partitions": 2.5}, "got 2.5"),
+        ({"filter_tol": 0.0}, "filter_tol must be positive"),
+    ],
+)
+def test_bad_options(options, words):
+    with pytest.raises(ValueError, match=words):
+        HierarchicalSVM(**options)
+
+
+def test_a_base_that_the_certificate_cannot_build_on(overlapping):
+    with pytest.raises(ValueError, match="ends at the optimum"):
+        fitted(*overlapping, base="cluster")
+    with pytest.raises(ValueError, match="has a box constraint"):
+        fitted(*overlapping, base=GreedyStagewise())
+    assert fitted(*overlapping, base="cluster", certify=False).score(*overlapping) > 0.8
+
+
+# Executors.
+
+
+def test_processes_give_the_bits_of_threads(many):
+    for certify in (True, False):
+        here = fitted(*many, certify=certify)
+        with parallel_config(backend="loky", n_jobs=2):
+            there = fitted(*many, certify=certify)
+        assert_array_equal(here.dual_coef_, there.dual_coef_)
+        assert_array_equal(here.intercept_, there.intercept_)
+        assert here.fit_report_.n_iter == there.fit_report_.n_iter
+        assert here.fit_report_.kernel_evaluations == there.fit_report_.kernel_evaluations
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_threads_change_no_bit(many, n_jobs):
+    one = fitted(*many)
+    solver = HierarchicalSVM()
+    other = SVC(gamma=0.2, C=10.0, random_state=3, solver=solver, n_jobs=n_jobs).fit(*many)
+    assert_array_equal(one.dual_coef_, other.dual_coef_)
+
+
+def test_a_callable_kernel_goes_to_processes(overlapping):
+    X, y = overlapping
+
+    def linear(A, B):
+        return A @ B.T
+
+    options = {"kernel": linear, "cache_size": 0.5, "random_state": 0}
+    with parallel_config(backend="loky", n_jobs=2):
+        model = SVC(solver="hierarchical", **options).fit(X, y)
+    alone = SVC(**options).fit(X, y)
+    assert_allclose(model.decision_function(X), alone.decision_function(X), atol=5e-3)
+
+
+def test_stored_values_are_mapped_not_copied(tmp_path):
+    value = {"a": np.arange(1000.0), "b": (np.ones((20, 30), np.float32), lambda x: x + 1)}
+    again = load(store(value, tmp_path / "shared"))
+    assert_array_equal(again["a"], value["a"])
+    assert_array_equal(again["b"][0], value["b"][0])
+    assert again["b"][1](1) == 2
+    assert not again["a"].flags.writeable and not again["a"].flags.owndata
+
+
+def test_samples_are_not_sent_with_each_task(overlapping, monkeypatch):
+    import cloudpickle
+
+    sizes = []
+    start = executors.Processes._start
+
+    def measured(self, function, arguments):
+        sizes.append(len(cloudpickle.dumps(arguments)))
+        return start(self, function, arguments)
+
+    monkeypatch.setattr(executors.Processes, "_start", measured)
+    X, y = overlapping
+    wide = np.hstack([X, np.zeros((len(X), 400))])
+    with parallel_config(backend="loky", n_jobs=2):
+        fitted(wide, y)
+    assert len(sizes) > 16 and max(sizes) < wide.nbytes / 20
+
+
+class DiesOnce(Decomposition):
+    """Kills its process the first time that it is asked to solve anything."""
+
+    name = "dies once"
+
+    def __init__(self, marker):
+        super().__init__()
+        self.marker = marker
+
+    def solve(self, problem, monitor):
+        try:
+            os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return super().solve(problem, monitor)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_process_costs_a_retry(overlapping, tmp_path):
+    X, y = overlapping
+    expected = fitted(X, y, base=Decomposition())
+    with parallel_config(backend="loky", n_jobs=2):
+        model = fitted(X, y, base=DiesOnce(str(tmp_path / "died")))
+    assert (tmp_path / "died").exists()
+    assert_array_equal(model.dual_coef_, expected.dual_coef_)
+
+
+def test_an_error_in_a_task_comes_out(overlapping):
+    def fails(A, B):
+        raise ZeroDivisionError
+
+    for config in ({"backend": "threading", "n_jobs": 2}, {"backend": "loky", "n_jobs": 2}):
+        with parallel_config(**config), pytest.raises(ZeroDivisionError):
+            SVC(solver="hierarchical", kernel=fails, cache_size=0.1).fit(*overlapping)
+
+
+def test_a_time_limit_reaches_the_processes(hard):
+    with parallel_config(backend="loky", n_jobs=2), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = SVC(C=1e4, gamma=50.0, solver="hierarchical", time_limit=0.5).fit(*hard)
+    assert model.fit_report_.status == "time_limit"
+    assert np.isfinite(model.decision_function(hard[0][:10])).all()
+
+
+def test_progress_tells_each_subproblem(overlapping):
+    report = fitted(*overlapping, partitions=3).fit_report_
+    rounds = report[0].details["rounds_of_readmission"]
+    # Cells, combinations, the union and its certificate; two lines a round; the fit's own last.
+    assert len(report.history) == 9 + 3 + 2 + 2 * rounds + 1
+    iterations = [line.n_iter for line in report.history]
+    assert iterations == sorted(iterations)
+
+
+def test_a_dask_collection_without_a_client(overlapping):
+    import dask.array as da
+
+    X, y = overlapping
+    with pytest.raises(ValueError, match=r"start a dask\.distributed Client first"):
+        SVC(solver="hierarchical").fit(da.from_array(X, chunks=(100, 6)), y)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+def test_a_second_interrupt_leaves_no_process(tmp_path):
+    script = tmp_path / "long.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import numpy as np
+            from joblib import parallel_config
+            from maxmargin import SVC
+
+            if __name__ == "__main__":
+                rng = np.random.default_rng(0)
+                X, y = rng.normal(size=(20000, 2)), rng.integers(0, 2, 20000)
+                with parallel_config(backend="loky", n_jobs=2):
+                    SVC(C=1.0, solver="hierarchical").fit(X[:200], y[:200])
+                    print("go", flush=True)
+                    SVC(C=1e5, gamma=50.0, solver="hierarchical").fit(X, y)
+            """
+        )
+    )
+    source = str(Path(executors.__file__).parents[2])
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True, env=os.environ | {"PYTHONPATH": source},
+    )  # fmt: skip
+    assert process.stdout is not None and process.stdout.readline() == "go\n"
+    workers = psutil.Process(process.pid).children(recursive=True)
+    time.sleep(1.0)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+    process.wait()
+    _, alive = psutil.wait_procs(workers, timeout=20)
+    assert not [worker for worker in alive if worker.status() != psutil.STATUS_ZOMBIE]
