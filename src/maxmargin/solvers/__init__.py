@@ -23,7 +23,7 @@ SOLVERS: dict[str, type[Solver]] = {
         ClusterSVM,
         HierarchicalSVM,
         GreedyStagewise,
-    )  # fmt: skip
+    )
 }
 
 __all__ = [
