@@ -10,15 +10,20 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_random_state
 
-from maxmargin.kernels._gather import gather_block
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import Certificate, certify, violation_and_intercept
-from maxmargin.parallel import run_blocks, split
 from maxmargin.problem import Problem, nearest_feasible
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers._active_set import ActiveSet
+from maxmargin.solvers._irwls_chunks import (
+    LARGEST,
+    RANDOM,
+    SMALLEST,
+    chunk_size,
+    double_block,
+    select_chunk,
+)
 from maxmargin.solvers._irwls_engine import DenseSystem, LowRankSystem, solve_stages
-from maxmargin.solvers._irwls_select import LARGEST, RANDOM, SMALLEST, select_chunk
 from maxmargin.solvers._irwls_steps import balance, extremes, solve_chunk
 from maxmargin.solvers._low_rank import sampled_factor
 from maxmargin.solvers._polish import polish, solve_free
@@ -35,8 +40,6 @@ _INNER_TOL = 0.1
 # Chunks up to this size are one compiled call; larger ones are watched between their stages.
 _COMPILED_CHUNK = 256
 _STEPS_PER_STAGE = 50
-_AUTO_CHUNK = 512
-_FREE_SHARE = 1.25
 # From this many samples on a factor of low rank is looked for, of at most this part of them.
 _LOW_RANK_SAMPLES = 1000
 _MAX_RANK_PART = 0.2
@@ -51,7 +54,6 @@ _REFINEMENTS = 8
 _REFINED_SAMPLES = 256
 _EXACT = 1e-8
 _UPDATE_SECONDS = 0.1
-_GATHER_ROWS = 128
 _PAIR_STEPS = 50_000
 _SHRINK_INTERVAL = 10
 
@@ -194,7 +196,8 @@ class _Run:
         """Solve until the active samples are optimal; β of all, and the reason to stop early."""
         beta = beta.copy()
         target = _TARGET * problem.tol
-        if self.try_low_rank and problem.n >= _LOW_RANK_SAMPLES:
+        violation, _ = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+        if self.try_low_rank and problem.n >= _LOW_RANK_SAMPLES and violation > target:
             beta, residual, stop = self._all_by_low_rank(problem, beta, residual)
             violation, _ = violation_and_intercept(beta, residual, problem.lower, problem.upper)
             if stop is not None or violation <= target:
@@ -212,7 +215,7 @@ class _Run:
                 stop = self._watch(active, violation, beta, b)
             if stop is not None:
                 break
-            self.size = _chunk_size(self.options.chunk_size, active)
+            self.size = chunk_size(self.options.chunk_size, active)
             stop = self._chunk(active, high, low, b, violation)
             beta[active.index] = active.beta  # before samples may be set aside with their β
             chunks += 1
@@ -235,7 +238,7 @@ class _Run:
         else:
             working = np.arange(active.n)
         clock = self._count("selection", clock)
-        K = _double_block(active, working)
+        K = double_block(active, working)
         clock = self._count("kernel", clock)
         before = active.beta[working]
         corner = _CORNER * problem.tol
@@ -306,7 +309,6 @@ class _Run:
             return beta, residual, None
         self.size, self.rank = problem.n, V.shape[1]
         stop: list[Status] = []
-        _, b = violation_and_intercept(beta, residual, problem.lower, problem.upper)
 
         def watch(steps: int, now: np.ndarray | None) -> bool:
             self.n_iter += steps
@@ -328,16 +330,8 @@ class _Run:
                 break
             linear = residual + V @ (V.T @ beta)
             system = LowRankSystem(V, linear, problem.lower, problem.upper, beta)
-            corner = _CORNER * problem.tol
-            new = solve_stages(
-                system,
-                self.widths,
-                0.0,
-                beta,
-                b,
-                (min(1.0, violation), corner),
-                watch,
-            )
+            corners = min(1.0, violation), _CORNER * problem.tol
+            new = solve_stages(system, self.widths, 0.0, beta, b, corners, watch)
             self.chunks += 1
             clock = self._count("optimise", clock)
             better = None if new is None else self._accept(problem, beta, residual, new)
@@ -382,34 +376,3 @@ class _Run:
             return self.monitor.should_stop(self.n_iter)
         self._last_update = now
         return self.monitor.update(self.n_iter, violation, active.objective(), beta, b)
-
-
-def _chunk_size(wanted: int | str, active: ActiveSet) -> int:
-    """The size of chunks that the memory has room for: their kernel rows, and three blocks."""
-    memory, row = active.problem.cache_bytes, active.n * active.cache.rows.dtype.itemsize
-    blocks = int(np.sqrt(memory / 48))
-    fits = max(2, min(active.n, memory // row, blocks))
-    if wanted == "all":
-        if fits < active.n:
-            raise ValueError(
-                f"chunk_size='all' needs about {48 * active.n**2 / 2**20:.0f} MB for "
-                f"{active.n} samples; cache_size allows {memory / 2**20:.0f} MB."
-            )
-        return active.n
-    if wanted == "auto":
-        # A chunk that leaves most free samples out is undone by the next one.
-        wanted = max(_AUTO_CHUNK, int(_FREE_SHARE * len(active.free())))
-    return min(fits, int(wanted))
-
-
-def _double_block(active: ActiveSet, working: np.ndarray) -> np.ndarray:
-    """K of the working set in float64."""
-    slots = active.fetch(working)
-    columns = working.astype(np.uint32)
-    K = np.empty((len(working), len(working)))
-
-    def gather(part: slice) -> None:
-        gather_block(active.cache.rows, slots[part], columns, K[part])
-
-    run_blocks(gather, split(len(working), _GATHER_ROWS))
-    return K
