@@ -11,8 +11,8 @@ from maxmargin import SVC
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.matrix import FeatureKernelMatrix, PrecomputedKernelMatrix
 from maxmargin.solvers import IRWLS
+from maxmargin.solvers._irwls_chunks import LARGEST, RANDOM, SMALLEST, select_chunk
 from maxmargin.solvers._irwls_engine import DenseSystem, LowRankSystem, _Gram, solve_stages
-from maxmargin.solvers._irwls_select import LARGEST, RANDOM, SMALLEST, select_chunk
 from maxmargin.solvers._irwls_steps import (
     balance,
     cholesky,

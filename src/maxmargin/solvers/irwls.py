@@ -10,18 +10,22 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_random_state
 
-from maxmargin.kernels._rows import gather_block
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import Certificate, certify, violation_and_intercept
-from maxmargin.parallel import run_blocks, split
-from maxmargin.problem import Problem, nearest_feasible
+from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers._active_set import ActiveSet
-from maxmargin.solvers._irwls_engine import DenseSystem, LowRankSystem, solve_stages
-from maxmargin.solvers._irwls_select import LARGEST, RANDOM, SMALLEST, select_chunk
+from maxmargin.solvers._irwls_chunks import (
+    LARGEST,
+    RANDOM,
+    SMALLEST,
+    chunk_size,
+    select_chunk,
+)
+from maxmargin.solvers._irwls_engine import DenseSystem, solve_stages
 from maxmargin.solvers._irwls_steps import balance, extremes, solve_chunk
-from maxmargin.solvers._low_rank import sampled_factor
-from maxmargin.solvers._polish import polish, solve_free
+from maxmargin.solvers._low_rank_passes import factor_of, low_rank_passes, widths_of
+from maxmargin.solvers._polish import polish
 from maxmargin.solvers._precision import Passes, precise_enough, with_double_rows
 from maxmargin.solvers.base import Solver
 
@@ -35,23 +39,16 @@ _INNER_TOL = 0.1
 # Chunks up to this size are one compiled call; larger ones are watched between their stages.
 _COMPILED_CHUNK = 256
 _STEPS_PER_STAGE = 50
-_AUTO_CHUNK = 512
-_FREE_SHARE = 1.25
 # From this many samples on a factor of low rank is looked for, of at most this part of them.
 _LOW_RANK_SAMPLES = 1000
 _MAX_RANK_PART = 0.2
 _MAX_RANK = 1500
-_CANDIDATES = 1024
-_FACTOR_ACCURACY = 1e-10
-_LOW_RANK_PASSES = 4
 # Rounding of K, relative to its diagonal, that the inverse weights must exceed.
 _ROUNDING = {4: 3e-7, 8: 1e-15}
-_WIDEST = 1e8
 _REFINEMENTS = 8
 _REFINED_SAMPLES = 256
 _EXACT = 1e-8
 _UPDATE_SECONDS = 0.1
-_GATHER_ROWS = 128
 _PAIR_STEPS = 50_000
 _SHRINK_INTERVAL = 10
 
@@ -131,9 +128,7 @@ class _Run:
         self.try_low_rank = options.chunk_size in ("auto", "all")
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.random = check_random_state(problem.random_state)
-        # A bound may be infinite, or a sample's weight next to nothing: a weight needs a number.
-        width = problem.upper - problem.lower
-        self.widths = np.clip(width, _WIDEST**-2, _WIDEST)
+        self.widths = widths_of(problem)
         self._last_update = -np.inf
 
     def details(self) -> dict:
@@ -194,7 +189,8 @@ class _Run:
         """Solve until the active samples are optimal; β of all, and the reason to stop early."""
         beta = beta.copy()
         target = _TARGET * problem.tol
-        if self.try_low_rank and problem.n >= _LOW_RANK_SAMPLES:
+        violation, _ = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+        if self.try_low_rank and problem.n >= _LOW_RANK_SAMPLES and violation > target:
             beta, residual, stop = self._all_by_low_rank(problem, beta, residual)
             violation, _ = violation_and_intercept(beta, residual, problem.lower, problem.upper)
             if stop is not None or violation <= target:
@@ -212,7 +208,7 @@ class _Run:
                 stop = self._watch(active, violation, beta, b)
             if stop is not None:
                 break
-            self.size = _chunk_size(self.options.chunk_size, active)
+            self.size = chunk_size(self.options.chunk_size, active)
             stop = self._chunk(active, high, low, b, violation)
             beta[active.index] = active.beta  # before samples may be set aside with their β
             chunks += 1
@@ -235,7 +231,7 @@ class _Run:
         else:
             working = np.arange(active.n)
         clock = self._count("selection", clock)
-        K = _double_block(active, working)
+        K = active.block(working).astype(np.float64)
         clock = self._count("kernel", clock)
         before = active.beta[working]
         corner = _CORNER * problem.tol
@@ -299,77 +295,27 @@ class _Run:
     def _all_by_low_rank(self, problem: Problem, beta: np.ndarray, residual: np.ndarray):
         """All samples at once with K = VVᵀ; what V lacks is made up for by the true residual."""
         clock = time.perf_counter()
-        V = self._factor(problem)
+        V = factor_of(problem, min(_MAX_RANK, int(_MAX_RANK_PART * problem.n)))
         clock = self._count("kernel", clock)
         if V is None:
             self.try_low_rank = False
             return beta, residual, None
         self.size, self.rank = problem.n, V.shape[1]
         stop: list[Status] = []
-        _, b = violation_and_intercept(beta, residual, problem.lower, problem.upper)
 
-        def watch(steps: int, now: np.ndarray | None) -> bool:
+        def watch(steps: int, state) -> bool:
             self.n_iter += steps
             status = self.monitor.should_stop(self.n_iter)
-            if status is None and now is not None:
-                errors = linear - V @ (V.T @ now)
-                violation, intercept = violation_and_intercept(
-                    now, errors, problem.lower, problem.upper
-                )
-                objective = -0.5 * float(now @ (problem.linear + errors))
-                status = self.monitor.update(self.n_iter, violation, objective, now, intercept)
+            if status is None and state is not None:
+                status = self.monitor.update(self.n_iter, *state())
             if status is not None:
                 stop.append(status)
             return bool(stop)
 
-        for _ in range(_LOW_RANK_PASSES):
-            violation, b = violation_and_intercept(beta, residual, problem.lower, problem.upper)
-            if violation <= _TARGET * problem.tol or stop:
-                break
-            linear = residual + V @ (V.T @ beta)
-            system = LowRankSystem(V, linear, problem.lower, problem.upper, beta)
-            corner = _CORNER * problem.tol
-            new = solve_stages(
-                system,
-                self.widths,
-                0.0,
-                beta,
-                b,
-                (min(1.0, violation), corner),
-                watch,
-            )
-            self.chunks += 1
-            clock = self._count("optimise", clock)
-            better = None if new is None else self._accept(problem, beta, residual, new)
-            clock = self._count("update", clock)
-            if better is None:
-                self.try_low_rank = False
-                break
-            beta, residual = better
+        beta, residual, self.try_low_rank = low_rank_passes(problem, V, beta, residual, watch)
+        self.chunks += 1
+        self._count("optimise", clock)
         return beta, residual, stop[0] if stop else None
-
-    def _accept(self, problem, beta, residual, new) -> tuple[np.ndarray, np.ndarray] | None:
-        """β and residual with the true kernel, if the objective falls; the free samples exactly."""
-        new = nearest_feasible(new, problem.lower, problem.upper)
-        change = new - beta
-        changed = np.flatnonzero(change)
-        effect = problem.kernel.product(changed, change[changed])
-        if 0.5 * change @ effect >= residual @ change:
-            return None
-        residual = residual - effect
-        violation, _ = violation_and_intercept(new, residual, problem.lower, problem.upper)
-        if violation > 0.1 * problem.tol:
-            return solve_free(problem, new, residual, _MAX_RANK)
-        return new, residual
-
-    def _factor(self, problem: Problem) -> np.ndarray | None:
-        """V, where its rank and the memory make it worth while."""
-        fits = problem.cache_bytes // (3 * 8 * problem.n)
-        max_rank = int(min(_MAX_RANK, _MAX_RANK_PART * problem.n, fits))
-        candidates = min(_CANDIDATES, int(np.sqrt(problem.cache_bytes / 24)))
-        if max_rank < 2:
-            return None
-        return sampled_factor(problem.kernel, max_rank, _FACTOR_ACCURACY, candidates)
 
     def _count(self, part: str, since: float) -> float:
         now = time.perf_counter()
@@ -382,34 +328,3 @@ class _Run:
             return self.monitor.should_stop(self.n_iter)
         self._last_update = now
         return self.monitor.update(self.n_iter, violation, active.objective(), beta, b)
-
-
-def _chunk_size(wanted: int | str, active: ActiveSet) -> int:
-    """The size of chunks that the memory has room for: their kernel rows, and three blocks."""
-    memory, row = active.problem.cache_bytes, active.n * active.cache.rows.dtype.itemsize
-    blocks = int(np.sqrt(memory / 48))
-    fits = max(2, min(active.n, memory // row, blocks))
-    if wanted == "all":
-        if fits < active.n:
-            raise ValueError(
-                f"chunk_size='all' needs about {48 * active.n**2 / 2**20:.0f} MB for "
-                f"{active.n} samples; cache_size allows {memory / 2**20:.0f} MB."
-            )
-        return active.n
-    if wanted == "auto":
-        # A chunk that leaves most free samples out is undone by the next one.
-        wanted = max(_AUTO_CHUNK, int(_FREE_SHARE * len(active.free())))
-    return min(fits, int(wanted))
-
-
-def _double_block(active: ActiveSet, working: np.ndarray) -> np.ndarray:
-    """K of the working set in float64."""
-    slots = active.fetch(working)
-    columns = working.astype(np.uint32)
-    K = np.empty((len(working), len(working)))
-
-    def gather(part: slice) -> None:
-        gather_block(active.cache.rows, slots[part], columns, K, np.arange(part.start, part.stop))
-
-    run_blocks(gather, split(len(working), _GATHER_ROWS))
-    return K

@@ -1,13 +1,18 @@
-"""Which samples make up the next chunk (section 3 of the paper)."""
+"""The chunks of IRWLS: how large they are, and which samples make them up (section 3)."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
+from maxmargin.solvers._active_set import ActiveSet
+
 RANDOM, LARGEST, SMALLEST = 0, 1, 2
 # Kinds of violation: at the lower bound, between the bounds, at the upper bound.
 _KINDS = 3
+# Larger chunks than this are taken only where so many samples are free, times a margin.
+AUTO_CHUNK = 512
+_FREE_SHARE = 1.25
 
 
 @njit(cache=True, nogil=True)
@@ -89,3 +94,21 @@ def select_chunk(
         chosen[count : count + wanted] = pool[:wanted]
         count += wanted
     return np.sort(chosen[:count])
+
+
+def chunk_size(wanted: int | str, active: ActiveSet) -> int:
+    """The size of chunks that the memory has room for: their kernel rows, and three blocks."""
+    memory, row = active.problem.cache_bytes, active.n * active.cache.rows.dtype.itemsize
+    blocks = int(np.sqrt(memory / 48))
+    fits = max(2, min(active.n, memory // row, blocks))
+    if wanted == "all":
+        if fits < active.n:
+            raise ValueError(
+                f"chunk_size='all' needs about {48 * active.n**2 / 2**20:.0f} MB for "
+                f"{active.n} samples; cache_size allows {memory / 2**20:.0f} MB."
+            )
+        return active.n
+    if wanted == "auto":
+        # A chunk that leaves most free samples out is undone by the next one.
+        wanted = max(AUTO_CHUNK, int(_FREE_SHARE * len(active.free())))
+    return min(fits, int(wanted))
