@@ -58,8 +58,8 @@ class ClusterSVM(Solver):
         number of support vectors that are not at the bound.
     weighted : bool
         Whether a representative has the C of all its cluster together while there are
-        passes to come. The algorithm as printed, and the default, gives it that of one
-        sample, the mean of its cluster's. With `boundary_clusters` it is always so.
+        passes to come, or, as in the algorithm as printed, that of one sample (the mean
+        of its cluster's). The latter keeps more samples.
     continuation : bool
         Whether reduced problems with a large C are solved with a smaller one first,
         and the solution scaled up. It is what makes a base like SMO fast there.
@@ -74,7 +74,7 @@ class ClusterSVM(Solver):
         clusters: str | int = "sqrt",
         passes: int | None = 1,
         boundary_clusters: bool = False,
-        weighted: bool = False,
+        weighted: bool = True,
         continuation: bool = True,
     ):
         if clustering not in ("pddp", "kmeans") and not hasattr(clustering, "fit_predict"):
@@ -139,11 +139,11 @@ class _Run:
         As printed, the loop would end with a split that nothing was trained on;
         by Table 1 of the paper, pass 0 is the solution of the representatives.
         """
-        weighted = self.options.weighted or self.options.boundary_clusters
+        bounds = "sum" if self.options.weighted else "mean"
         for self.passes in count():
             last = self.passes == self.options.passes
             # In the end no α may be above its own C.
-            status, slack = self._train("own" if last else "sum" if weighted else "mean")
+            status, slack = self._train("own" if last else bounds)
             if last or status in _STOPPED:
                 break
             violation, stop = self._tell()
