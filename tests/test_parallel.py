@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from joblib import Parallel, delayed, parallel_config
 from numpy.testing import assert_array_equal
+from sklearn.datasets import load_iris
 from threadpoolctl import threadpool_limits
 
 from maxmargin import SVC
@@ -18,6 +19,7 @@ from maxmargin.parallel import (
     run_blocks,
     session,
     split,
+    stream_side_by_side,
 )
 
 
@@ -187,3 +189,31 @@ def test_number_of_threads_changes_no_bit():
     one, two = (SVC(n_jobs=n_jobs, random_state=0).fit(X, y) for n_jobs in (1, 2))
     assert_array_equal(one.dual_coef_, two.dual_coef_)
     assert_array_equal(one.decision_function(X), two.decision_function(X))
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_problems_side_by_side_mean_one_after_the_other(multi_class):
+    X, y = load_iris(return_X_y=True)
+    X = X + 0.5 * np.random.default_rng(0).normal(size=X.shape)
+    alone = SVC(multi_class=multi_class, n_jobs=1).fit(X, y)
+    together = SVC(multi_class=multi_class, n_jobs=2).fit(X, y)
+    assert_array_equal(together.support_, alone.support_)
+    assert_array_equal(together.dual_coef_, alone.dual_coef_)
+    for one, other in zip(together.fit_report_, alone.fit_report_):
+        assert one.problem == other.problem
+        assert one.kernel_evaluations == other.kernel_evaluations > 0
+
+
+def test_items_are_drawn_shortly_before_their_turn():
+    drawn, done = [], []
+
+    def items():
+        for k in range(20):
+            drawn.append(k)
+            yield k
+
+    with session(2):
+        for k in stream_side_by_side(lambda k: k, items()):
+            done.append(k)
+            assert len(drawn) <= len(done) + 3
+    assert done == list(range(20))

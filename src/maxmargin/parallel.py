@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -134,6 +135,25 @@ def stream_blocks(function: Callable, blocks: Iterable) -> Iterator:
     if threads <= 1:
         return map(function, blocks)
     return _pool(n_threads()).map(function, blocks)
+
+
+def stream_side_by_side(function: Callable, items: Iterable) -> Iterator:
+    """function(item) for each item, in order, each call on one thread of the session's.
+
+    For items that are large themselves: they are drawn only shortly before their turn.
+    """
+    waiting: deque[Future] = deque()
+    pool = _pool(n_threads())
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > n_threads():
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

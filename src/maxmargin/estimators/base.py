@@ -25,7 +25,7 @@ from maxmargin.estimators._validation import (
 )
 from maxmargin.estimators._watch import watched_task
 from maxmargin.multiclass import BinaryTask, binary_tasks, coefficients_by_task, merge
-from maxmargin.parallel import resolve_n_jobs, session
+from maxmargin.parallel import n_threads, resolve_n_jobs, session, stream_side_by_side
 from maxmargin.report import FitReport, ProblemReport
 from maxmargin.solution import Status
 
@@ -102,12 +102,21 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             return self._attributes(data, tasks, [*answers, _Answer(beta, intercept)], fixed)
 
         with session(resolve_n_jobs(self.n_jobs)), interrupt.listening():
-            made = self._problems(data, tasks, fixed["gamma"], starts, seed)
+            side_by_side = solver.side_by_side and self._worth_doing_side_by_side(tasks)
+            made = self._problems(
+                data, tasks, fixed["gamma"], starts, seed, n_threads() if side_by_side else 1
+            )
             with solver.working_on(made) as (working, problems):
-                for task, problem in zip(tasks, problems, strict=True):
+
+                def solve(pair):
+                    task, problem = pair
                     watched = watched_task(self, context, interrupt, start, attributes_now, told)
                     with watched as monitor:
-                        answer, report = self._solve_task(working, task, problem, monitor, data)
+                        return self._solve_task(working, task, problem, monitor, data)
+
+                in_turn = stream_side_by_side if side_by_side else map
+                for answer, report in in_turn(solve, zip(tasks, problems, strict=True)):
+                    self._warn_unless_converged(report)
                     answers.append(answer)
                     reports.append(report)
         self.__dict__.update(self._attributes(data, tasks, answers, fixed))
@@ -123,8 +132,32 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         context.call_on_fit_task_end(estimator=self, reconstruction_attributes={}, **told)
         return self
 
-    def _problems(self, data, tasks, gamma, starts, seed):
-        """One `Problem` a task, made when its turn comes; they share the kernel matrix."""
+    def _worth_doing_side_by_side(self, tasks: list[BinaryTask]) -> bool:
+        """Whether many small problems are better solved each on a thread of its own.
+
+        They are small where each has room for its kernel matrix. Callbacks and progress
+        lines tell of one problem after the other, and then it is so.
+        """
+        from maxmargin.kernels.cache import cache_bytes
+
+        if not 1 < n_threads() <= len(tasks) or self.verbose or getattr(self, "_skl_callbacks", []):
+            return False
+        largest = max(len(task.index) for task in tasks)
+        return 8 * largest**2 * n_threads() <= cache_bytes(self.cache_size, largest)
+
+    def _warn_unless_converged(self, report: ProblemReport) -> None:
+        status = Status(report.status)
+        if status is not Status.CONVERGED:
+            message = status.message(
+                max_iter=self.max_iter, time_limit=self.time_limit, tol=self.tol
+            )
+            warnings.warn(message, ConvergenceWarning, stacklevel=6)
+
+    def _problems(self, data, tasks, gamma, starts, seed, shares=1):
+        """One `Problem` a task, made when its turn comes; they share the kernel matrix.
+
+        The memory is divided into `shares` for as many problems at the same time.
+        """
         from maxmargin.formulations import c_svc
         from maxmargin.kernels.cache import cache_bytes
         from maxmargin.problem import Problem
@@ -134,9 +167,10 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         for task, beta in zip(tasks, starts, strict=True):
             whole = len(task.index) == kernel.n and (np.diff(task.index) == 1).all()
             linear, lower, upper = c_svc(task.signs, data.costs[task.index])
+            part = kernel if whole else kernel.restrict(task.index)
             yield Problem(
-                kernel if whole else kernel.restrict(task.index), linear, lower, upper,
-                tol=self.tol, cache_bytes=memory, start=beta, random_state=seed,
+                part.counted_apart(), linear, lower, upper,
+                tol=self.tol, cache_bytes=memory // shares, start=beta, random_state=seed,
                 groups=data.codes[task.index],
             )  # fmt: skip
 
@@ -165,7 +199,6 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         from maxmargin.monitor import Progress
         from maxmargin.optimality import certify
 
-        evaluations = problem.kernel.evaluations
         solution = solver.solve(problem, monitor)
         certificate = solution.certificate
         if certificate is None or certificate.beta is not solution.beta:
@@ -176,11 +209,6 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
                 "The dual coefficients or intercepts are not finite. The input data may contain "
                 "large values and need to be preprocessed."
             )
-        if status is not Status.CONVERGED:
-            message = status.message(
-                max_iter=self.max_iter, time_limit=self.time_limit, tol=self.tol
-            )
-            warnings.warn(message, ConvergenceWarning, stacklevel=6)
         negative = "rest" if task.negative is None else data.classes[task.negative]
         bounded = (solution.beta == problem.lower) | (solution.beta == problem.upper)
         n_support = int(np.count_nonzero(solution.beta))
@@ -197,7 +225,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             exact=solution.exact,
             seconds=monitor.seconds,
             n_iter=int(solution.n_iter),
-            kernel_evaluations=problem.kernel.evaluations - evaluations,
+            kernel_evaluations=problem.kernel.evaluations,
             n_samples=problem.n,
             n_support=n_support,
             n_bounded=int(np.count_nonzero(bounded & (solution.beta != 0))),

@@ -25,6 +25,7 @@ class Auto(Solver):
     """
 
     name = "auto"
+    side_by_side = True
 
     def __init__(self, shrinking: bool = True):
         self.shrinking = shrinking

@@ -21,11 +21,13 @@ class Solver(ABC):
     name : the word that `SVC(solver=...)` knows it by
     exact : whether it ends at the optimum of the whole problem, to the problem's tol
     uses_costs : whether C and the weights mean anything to it
+    side_by_side : whether `solve` may run in several threads at the same time
     """
 
     name: str
     exact: bool = True
     uses_costs: bool = True
+    side_by_side: bool = False
 
     @abstractmethod
     def solve(self, problem: Problem, monitor: Monitor) -> Solution:

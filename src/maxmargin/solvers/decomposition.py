@@ -49,6 +49,7 @@ class Decomposition(Solver):
     """
 
     name = "decomposition"
+    side_by_side = True
 
     def __init__(self, working_set: int = 1024, shrinking: bool = True):
         if working_set < 2:

@@ -90,6 +90,7 @@ class IRWLS(Solver):
     """
 
     name = "irwls"
+    side_by_side = True
 
     def __init__(
         self, chunk_size: int | str = "auto", selection: str = "random", shrinking: bool = True

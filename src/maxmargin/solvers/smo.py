@@ -65,6 +65,7 @@ class SMO(Solver):
     """
 
     name = "smo"
+    side_by_side = True
 
     def __init__(self, selection: str = "second-order", shrinking: bool = True):
         if selection not in SELECTIONS:
