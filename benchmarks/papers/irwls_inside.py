@@ -23,9 +23,8 @@ from maxmargin import SVC
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.solvers import _second_order
 from maxmargin.solvers._active_set import ActiveSet
-from maxmargin.solvers._irwls_engine import DenseSystem, LowRankSystem, solve_stages
+from maxmargin.solvers._irwls_engine import DenseSystem, solve_stages
 from maxmargin.solvers._irwls_steps import balance
-from maxmargin.solvers._low_rank import sampled_factor
 
 CASES = (
     Case("Adult1", "a1a", 1000, 10),
@@ -39,20 +38,9 @@ CASES = (
 _pair_steps = ActiveSet.pair_steps
 
 
-def low_rank_stages(V, linear, lower, upper, total, tol, should_stop):
-    """In the place of `interior_point`."""
-    start = np.zeros(len(linear))
-    system = LowRankSystem(V, linear, lower, upper, start)
-    system.total = total
-    beta = solve_stages(
-        system, upper - lower, 0.0, start, 0.0, (1.0, 0.25 * tol), lambda *_: should_stop()
-    )
-    return None if should_stop() else beta
-
-
-def quick_factor(kernel, max_rank):
-    """In the place of `low_rank_factor`."""
-    return sampled_factor(kernel, max_rank, 1e-10, 1024)
+def no_factor(problem):
+    """In the place of `factor_of`: as if the kernel had no low rank."""
+    return None
 
 
 def dense_stages(self, working, tol, max_steps):
@@ -86,10 +74,7 @@ def variants() -> dict:
     return {
         "as it is": [],
         "instead of pair steps": [patch.object(ActiveSet, "pair_steps", dense_stages)],
-        "instead of interior point": [
-            patch.object(_second_order, "interior_point", low_rank_stages),
-            patch.object(_second_order, "low_rank_factor", quick_factor),
-        ],
+        "without low-rank steps": [patch.object(_second_order, "factor_of", no_factor)],
     }
 
 
@@ -103,7 +88,7 @@ def seconds(X, y, repeat=2, **options) -> str:
             start = time.perf_counter()
             report = SVC(random_state=0, **options).fit(X, y).fit_report_[0]
             times.append(time.perf_counter() - start)
-    used = "interior point" in report.details.get("second_order", ())
+    used = "low-rank IRWLS" in report.details.get("second_order", ())
     mark = "" if report.status == "converged" else f" ({report.status})"
     return f"{min(times):.3f}{mark}{' *' if used else ''}"
 
