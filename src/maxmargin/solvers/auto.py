@@ -51,5 +51,5 @@ class Auto(Solver):
         steps = solution.details.get("second_order")
         if steps:
             kinds = " and ".join(dict.fromkeys(steps))
-            reason += f"; pair steps crawled, so {kinds} steps took over"
+            reason += f"; {kinds} steps took over"
         return replace(solution, reason=reason)
