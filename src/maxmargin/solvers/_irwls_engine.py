@@ -38,7 +38,8 @@ class DenseSystem:
         self.K, self.linear, self.lower, self.upper = K, linear, lower, upper
         self.total = beta.sum()
         self.gamma, self.f = beta.copy(), K @ beta
-        self.steps_per_call = int(max(1, _WORK_PER_CALL // (len(beta) ** 3 / 3 + 1)))
+        # Two at least: the second tells whether the sets repeat, and has the factor of the first.
+        self.steps_per_call = int(max(2, _WORK_PER_CALL // (len(beta) ** 3 / 3 + 1)))
 
     def stage(self, inverse_weights, centre, b, max_steps, last):
         return dense_stage(
