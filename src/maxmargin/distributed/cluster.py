@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from uuid import uuid4
 
@@ -24,6 +25,10 @@ class Cluster(Executor):
     def __init__(self, client: Client):
         self.client = client
         self._stop = StopEvent(f"maxmargin-stop-{uuid4().hex}")
+        threads: Counter[str] = Counter()
+        for address, count in client.nthreads().items():
+            threads[address.rsplit(":", 1)[0]] += count
+        self.side_by_side = max(threads.values(), default=1)
 
     def put(self, value):
         # On every worker, so that none of them is the only one to have it.

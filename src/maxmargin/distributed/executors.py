@@ -30,7 +30,14 @@ RETRIES = 3
 
 
 class Executor(ABC):
-    """Runs tasks. A context manager: what it started ends with it."""
+    """Runs tasks. A context manager: what it started ends with it.
+
+    Attributes
+    ----------
+    side_by_side : tasks that may run on one machine at the same time and share its memory
+    """
+
+    side_by_side: int = 1
 
     @abstractmethod
     def put(self, value) -> Any:
@@ -110,6 +117,7 @@ class Threads(_Graph):
     def __init__(self, workers: int):
         super().__init__()
         self._workers, self._busy, self._stop = workers, 0, _Flag()
+        self.side_by_side = workers
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="maxmargin-task")
 
     def put(self, value):
@@ -153,7 +161,8 @@ class Processes(_Graph):
 
     def __init__(self, workers: int):
         super().__init__()
-        self._workers, self._count = workers, 0
+        self._workers = self.side_by_side = workers
+        self._count = 0
         self._threads = max(1, cpu_count() // workers)
         self._folder = Path(tempfile.mkdtemp(prefix="maxmargin-"))
         self._stop = StopFile(str(self._folder / "stop"))

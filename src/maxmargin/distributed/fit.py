@@ -65,7 +65,7 @@ class OnWorkers(Course):
 
     def first_step(self):
         step = "step-1" if len(self.here) > 1 else "union"
-        task = self.task(step, memory=1 / self.options.partitions)
+        task = self.task(step)
         futures = [
             self.executor.submit(
                 solve_local, self.samples, self.partitions[at], self._loans(at), task,

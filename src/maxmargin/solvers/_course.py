@@ -106,7 +106,10 @@ class Course(ABC):
         """How a subproblem is solved: those of the first steps only choose samples."""
         chooses = step.startswith("step")
         tol = max(self.options.filter_tol, self.tol) if chooses else self.tol
-        return Task(self.base, self.number, tol, not chooses, **self.limits, **others)
+        memory = 1 / self.executor.side_by_side if chooses else 1.0
+        return Task(
+            self.base, self.number, tol, not chooses, memory=memory, **self.limits, **others
+        )
 
     def solve(self, parts: list, step: str, **others):
         """A future of the subproblem of these parts."""
@@ -142,7 +145,7 @@ class Course(ABC):
             first, groups = self.first_step()
             second = first
             if 1 < len(groups) < len(first):
-                second = [self.solve(group, "step-2", memory=1 / len(groups)) for group in groups]
+                second = [self.solve(group, "step-2") for group in groups]
             if len(first) == 1:
                 yield from self._count("union", first[0])
                 return first[0]

@@ -149,10 +149,9 @@ class InMemory(Course):
         start = self.problem.initial_beta()
         positive, negative = class_parts(self.problem, self.options.partitions)
         self._overlap = min(len(positive), len(negative))
-        memory = 1 / (len(positive) * len(negative))
         step = "step-1" if len(positive) * len(negative) > 1 else "union"
         cells = {
-            (i, j): self.solve([_part(plus, start), _part(minus, start)], step, memory=memory)
+            (i, j): self.solve([_part(plus, start), _part(minus, start)], step)
             for i, plus in enumerate(positive)
             for j, minus in enumerate(negative)
         }
