@@ -23,9 +23,12 @@ def watched_task(estimator, context, interrupt, start, attributes_now, told):
     """
     from maxmargin.monitor import Monitor
 
-    task = context.subcontext(task_name="binary problem", max_subtasks=None)
-    task.call_on_fit_task_begin(estimator=estimator)
+    # Without callbacks nobody looks at the tree of tasks, and problems may be solved side by side,
+    # which the tree is not made for.
     has_callbacks = bool(getattr(estimator, "_skl_callbacks", []))
+    if has_callbacks:
+        task = context.subcontext(task_name="binary problem", max_subtasks=None)
+        task.call_on_fit_task_begin(estimator=estimator)
     last_line = -np.inf
 
     def on_progress(line, beta, intercept) -> bool:
@@ -54,4 +57,5 @@ def watched_task(estimator, context, interrupt, start, attributes_now, told):
         interrupt=interrupt,
         on_progress=on_progress if has_callbacks or estimator.verbose else None,
     )
-    task.call_on_fit_task_end(estimator=estimator)
+    if has_callbacks:
+        task.call_on_fit_task_end(estimator=estimator)

@@ -146,8 +146,9 @@ class ActiveSet:
         present, absent = np.flatnonzero(is_present), np.flatnonzero(~is_present)
         out = np.empty((len(working), len(working)), self.cache.rows.dtype)
         self._gather(self.fetch(working[present]), working, out, present)
-        with self._kernel_time():
-            self.problem.kernel.cross(working[absent], working, out, absent)
+        if len(absent):
+            with self._kernel_time():
+                self.problem.kernel.cross(working[absent], working, out, absent)
         return out
 
     def fetch(self, index: np.ndarray) -> np.ndarray:
