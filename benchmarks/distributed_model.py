@@ -3,8 +3,8 @@
 Rows are made on the workers (two overlapping classes of normal distributions). Measured is
 what the workers sent to each other; the model counts it from the sizes in `fit_report_`:
 
-    (second + union + readmission rows) · row · (1 − 1/W)   sets of rows go to one worker
-    + checks · support vectors · row · (W − 1)              each answer goes to the others
+    (second + union + readmitted rows) · row · (1 − 1/W)   sets of rows go to one worker
+    + checks · support vectors · row · (W − 1)             each answer goes to the others
 
 with W workers and row = 8·d + 32 bytes (features; number, β, class and cost). Support
 vectors grow as n^a with the measured a; the rounds are taken to stay as they are.
@@ -50,10 +50,12 @@ def samples(n: int, d: int, separation: float):
     return X, da.map_blocks(labels, chunks=(chunks,), dtype=int, meta=np.empty(0, int))
 
 
-def modelled(steps: dict, n_support: int, rounds: float, d: int) -> float:
+def modelled(details: dict, n_support: int, d: int) -> float:
     row = 8 * d + 32
-    gathered = sum(sum(steps.get(name, [])) for name in ("second", "union", "readmission"))
-    return row * (gathered * (1 - 1 / WORKERS) + (rounds + 1) * n_support * (WORKERS - 1))
+    steps = details["n_samples_by_step"]
+    gathered = sum(steps.get("second", [])) + sum(steps["union"]) + details["readmitted"]
+    checks = details["rounds_of_readmission"] + 1
+    return row * (gathered * (1 - 1 / WORKERS) + checks * n_support * (WORKERS - 1))
 
 
 def measure(client, n: int, args) -> dict:
@@ -66,13 +68,12 @@ def measure(client, n: int, args) -> dict:
     model = SVC(C=1.0, solver=HierarchicalSVM(), random_state=0).fit(X, y)
     seconds = time.perf_counter() - start
     report = model.fit_report_[0]
-    steps, rounds = report.details["n_samples_by_step"], report.details["rounds_of_readmission"]
     return {
-        "n": n, "seconds": seconds, "n_support": report.n_support, "rounds": rounds,
-        "gathered": sum(sum(steps.get(k, [])) for k in ("second", "union", "readmission")),
+        "n": n, "seconds": seconds, "n_support": report.n_support,
+        "rounds": report.details["rounds_of_readmission"],
         "measured": sum(client.run(sent).values()) - before,
-        "modelled": modelled(steps, report.n_support, rounds, args.features),
-        "kkt_violation": report.kkt_violation,
+        "modelled": modelled(report.details, report.n_support, args.features),
+        "kkt_violation": report.kkt_violation, "sizes": report.details["n_samples_by_step"],
     }  # fmt: skip
 
 
