@@ -250,7 +250,7 @@ class _Model:
         data = TrainingData(
             rows.X, rows.codes, collection.classes, collection.class_weight, rows.costs, None
         )
-        fixed = {"_gamma": self.gamma, "_sparse": collection.sparse}
+        fixed = {"gamma": self.gamma, "sparse": collection.sparse}
         attributes = self.estimator._attributes(data, tasks, answers, fixed)
         attributes["support_"] = numbers[attributes["support_"]].astype(np.int32)
         attributes["shape_fit_"] = (collection.n, width)
