@@ -19,6 +19,7 @@ from maxmargin.solvers._active_set import ActiveSet
 from maxmargin.solvers._low_rank import sampled_factor
 from maxmargin.solvers._low_rank_passes import low_rank_passes
 from maxmargin.solvers._newton import newton_change
+from maxmargin.solvers._second_order import SecondOrder
 from maxmargin.solvers.auto import Auto
 
 
@@ -161,6 +162,24 @@ def test_low_rank_passes_stop_when_asked():
     beta, _, _ = low_rank_passes(problem, V, start, problem.linear, watch)
     assert len(asked) <= 2
     assert (beta >= problem.lower).all() and (beta <= problem.upper).all()
+
+
+def test_samples_set_aside_for_a_step_that_is_not_taken(monkeypatch):
+    """The last working set holds numbers of samples that are no longer there."""
+    shrunk = []
+
+    def try_in_vain(self, active):
+        shrunk.append(active.n)
+        self._low_rank_possible = False
+        return False
+
+    monkeypatch.setattr(SecondOrder, "_low_rank_due", lambda self, active: active.n < 1e9)
+    monkeypatch.setattr(SecondOrder, "_low_rank", try_in_vain)
+    X, y = two_gaussians(600)
+    problem = problem_of(X + 6 * (y > 0)[:, np.newaxis], y, 1.0)
+    solution = Decomposition(working_set=16).solve(problem, Monitor())
+    assert solution.status == "converged"
+    assert min(shrunk) < 600
 
 
 def test_second_order_steps_take_over_at_large_C():

@@ -153,12 +153,15 @@ class _Run:
             rounds += 1
             if not precise_enough(problem, beta) and with_double_rows(problem) is not None:
                 break
+            n_before = active.n
             if violation > target and self.second_order.step(active, self.may_shrink):
                 violation, intercept = active.violation_and_intercept()
                 beta[active.index] = active.beta
                 working = nothing
-            if self.may_shrink and rounds % _SHRINK_INTERVAL == 0 and active.shrink():
-                working = nothing
+            if self.may_shrink and rounds % _SHRINK_INTERVAL == 0:
+                active.shrink()
+            if active.n < n_before:
+                working = nothing  # its numbers are those of samples that were set aside since
             if violation > target:
                 objective = active.objective()
                 stop = self.monitor.update(self.n_iter, violation, objective, beta, intercept)
