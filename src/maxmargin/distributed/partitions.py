@@ -30,6 +30,10 @@ _MOST_VIOLATORS = 2000
 _DOUBLE_PRECISION_BYTES = 2 * 2**20
 
 
+def _bytes(X) -> int:
+    return X.data.nbytes + X.indices.nbytes if sp.issparse(X) else X.nbytes
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Samples that travel: their features, class numbers and costs."""
@@ -40,6 +44,10 @@ class Rows:
 
     def __getitem__(self, index) -> Rows:
         return Rows(self.X[index], self.codes[index], self.costs[index])
+
+    def __sizeof__(self) -> int:
+        # Dask moves a task to an idle worker where its data seem small, so it must know.
+        return _bytes(self.X)
 
     @classmethod
     def joined(cls, parts: list[Rows]) -> Rows:
@@ -56,6 +64,9 @@ class Block:
     X: Any
     y: np.ndarray
     weights: np.ndarray
+
+    def __sizeof__(self) -> int:
+        return _bytes(self.X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +128,9 @@ class Partition:
 
     rows: Rows
     offset: int
+
+    def __sizeof__(self) -> int:
+        return self.rows.__sizeof__()
 
     def part(self, pair) -> Support:
         """The rows of one binary problem."""
