@@ -1,6 +1,7 @@
 """The block method: its second-order parts against naive ones, and optimality at any C."""
 
 from collections import defaultdict
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -179,7 +180,7 @@ def test_a_working_set_does_not_outlive_its_samples(monkeypatch):
     X, y = two_gaussians(600)
     problem = problem_of(X + 6 * (y > 0)[:, np.newaxis], y, 1.0)
     assert Decomposition(working_set=16).solve(problem, Monitor()).status == "converged"
-    fewer = [now[1] for before, now in zip(seen, seen[1:]) if now[0] < before[0]]
+    fewer = [now[1] for before, now in pairwise(seen) if now[0] < before[0]]
     assert fewer and not any(fewer)
 
 
