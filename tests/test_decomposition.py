@@ -92,16 +92,28 @@ def test_many_free_samples_are_chosen_by_their_coupling():
     assert (working < 60).sum() >= 12
 
 
-def test_rows_are_kept_of_free_samples_that_move_again():
+def test_rows_are_kept_of_free_samples_that_move_often():
     X, y = two_gaussians(40)
     problem = problem_of(X, y, 1.0)
     active = ActiveSet(problem, np.zeros(40), problem.linear, defaultdict(float))
-    to_bound, back = np.array([0, 1, 2, 39]), np.array([0])
-    for index, change, kept in [(to_bound, y[to_bound], []), (back, -0.5 * y[back], [0])]:
+    index = np.array([0, 1, 2, 39])
+    # All to their bounds; then the first inwards bit by bit, the others from bound to bound.
+    for first, others, kept in [(1.0, 1, []), (-0.1, -1, []), (-0.1, 1, []), (-0.1, -1, [0])]:
+        change = np.array([first, others, others, others]) * y[index]
         active.beta[index] += change
         active.update_residual(index, change)
         assert np.flatnonzero(active.cache.slot_of >= 0).tolist() == kept
         assert_allclose(active.residual, certify(problem, active.beta).residual, atol=1e-12)
+
+
+def test_rows_are_kept_at_once_where_most_of_what_moves_is_free():
+    X, y = two_gaussians(40)
+    problem = problem_of(X, y, 1.0)
+    active = ActiveSet(problem, np.zeros(40), problem.linear, defaultdict(float))
+    index, change = np.array([0, 1, 39]), np.array([0.5, 1.0, -0.5])
+    active.beta[index] += change
+    active.update_residual(index, change)
+    assert np.flatnonzero(active.cache.slot_of >= 0).tolist() == [0, 39]
 
 
 def test_newton_solves_the_problem_of_the_free_samples():

@@ -27,6 +27,8 @@ _WORTH_THREADS = 200_000
 _SAFETY = 1.0
 # Setting samples aside moves the cached rows: it pays only where a good part of them goes.
 _WORTH_SHRINKING = 0.6
+# Moves of a sample whose kernel row is computed and forgotten each time.
+_PASSING_MOVES = 3
 
 
 class ActiveSet:
@@ -53,7 +55,7 @@ class ActiveSet:
         self.diagonal = problem.kernel.diagonal().astype(np.float32)
         self.cache = RowCache(problem.kernel, problem.cache_bytes)
         self._clock = 0
-        self._has_moved = np.zeros(problem.n, bool)
+        self._moves = np.zeros(problem.n, np.int64)
         self._remember(-0.5 * float(beta @ (problem.linear + residual)))
 
     def _remember(self, objective: float) -> None:
@@ -188,8 +190,8 @@ class ActiveSet:
         """Carry a change of β over to the residual of all active samples; how many moved."""
         moved = np.flatnonzero(change)
         index, change = index[moved], change[moved]
+        self._moves[index] += 1
         kept = self._worth_keeping(index)
-        self._has_moved[index] = True
         if not kept.all():
             with self._kernel_time():
                 self.problem.kernel.subtract(self.residual, index[~kept], change[~kept])
@@ -203,7 +205,7 @@ class ActiveSet:
         return len(moved)
 
     def _worth_keeping(self, index: np.ndarray) -> np.ndarray:
-        """Whose kernel rows will be wanted again: those of free samples that move once more.
+        """Whose kernel rows will be wanted again: those of free samples that move often.
 
         Most bounded support vectors go from one bound to the other and stay. To store a
         row costs more than to compute it, so theirs are used and forgotten. Where
@@ -211,7 +213,7 @@ class ActiveSet:
         """
         beta = self.beta[index]
         free = (beta > self.problem.lower[index]) & (beta < self.problem.upper[index])
-        again = self._has_moved[index] | (2 * np.count_nonzero(free) > len(free))
+        again = (self._moves[index] > _PASSING_MOVES) | (2 * np.count_nonzero(free) > len(free))
         return (free & again) | (self.cache.slot_of[index] >= 0)
 
     def shrink(self) -> bool:
@@ -230,7 +232,7 @@ class ActiveSet:
         self.problem = self.problem.restrict(kept)
         self.index, self.diagonal = self.index[kept], self.diagonal[kept]
         self.beta, self.residual = self.beta[kept], self.residual[kept]
-        self._has_moved = self._has_moved[kept]
+        self._moves = self._moves[kept]
         self.cache.restrict(kept, self.problem.kernel)
         self._remember(objective)
         return True

@@ -25,7 +25,7 @@ def sampled_factor(
     """
     rest = kernel.diagonal()
     tol = exact * rest.max()
-    if kernel.n > max_rank and _expected_rank(kernel, tol) > max_rank:
+    if kernel.n > max_rank and expected_rank(kernel, exact) > max_rank:
         return None
     V = np.zeros((kernel.n, 0))
     step = -(-kernel.n // n_candidates)
@@ -49,8 +49,9 @@ def sampled_factor(
     return V
 
 
-def _expected_rank(kernel: KernelMatrix, tol: float) -> float:
+def expected_rank(kernel: KernelMatrix, exact: float) -> float:
     """The rank that the decay of the pivots among a few samples foretells, as a rough guess."""
+    tol = exact * kernel.diagonal().max()
     candidates = np.arange(0, kernel.n, -(-kernel.n // _PROBE_SAMPLES))
     block = kernel.block(candidates)
     (pstrf,) = get_lapack_funcs(("pstrf",), (block,))

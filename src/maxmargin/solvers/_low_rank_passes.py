@@ -15,7 +15,7 @@ import numpy as np
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.problem import Problem, nearest_feasible
 from maxmargin.solvers._irwls_engine import LowRankSystem, solve_stages
-from maxmargin.solvers._low_rank import sampled_factor
+from maxmargin.solvers._low_rank import expected_rank, sampled_factor
 from maxmargin.solvers._polish import solve_free
 
 # The factor has at most this many columns: up to so many samples it always exists.
@@ -33,6 +33,11 @@ _WIDEST = 1e8
 def widths_of(problem: Problem) -> np.ndarray:
     """upper − lower, within what a weight can express."""
     return np.clip(problem.upper - problem.lower, _WIDEST**-2, _WIDEST)
+
+
+def rank_of(problem: Problem) -> float:
+    """A guess of the columns that the factor would have, from a look at a few samples."""
+    return min(problem.n, expected_rank(problem.kernel, _FACTOR_ACCURACY))
 
 
 def factor_of(problem: Problem, max_rank: int = MAX_RANK) -> np.ndarray | None:

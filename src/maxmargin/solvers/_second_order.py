@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from maxmargin.solvers._active_set import ActiveSet
-from maxmargin.solvers._low_rank_passes import factor_of, low_rank_passes
+from maxmargin.solvers._low_rank_passes import factor_of, low_rank_passes, rank_of
 from maxmargin.solvers._newton import newton_change
 
 # Nanoseconds of the parts of a round, measured on one core of 2024; only ratios matter.
@@ -43,7 +43,8 @@ class SecondOrder:
         self.taken: list[str] = []
         self._since_newton = self._since_low_rank = 0.0
         self._low_rank_possible = True
-        self._rank = _EXPECTED_RANK
+        self._rank: float = _EXPECTED_RANK
+        self._has_looked = False
         self._last_free: np.ndarray | None = None
         self._looked_at = 0.0
 
@@ -76,9 +77,10 @@ class SecondOrder:
         return self._low_rank_possible and due
 
     def _low_rank_cost(self, active: ActiveSet) -> float:
-        """Expected cost of IRWLS with a factor of low rank, whose rank may still be a guess."""
+        """Expected cost of a factor and of IRWLS with it; the rank may still be a guess."""
         rank = min(self._rank, active.n)
-        return _LOW_RANK_STEPS * (_PASSES_OVER_FACTOR * active.n * rank + _FLOP * rank**3)
+        steps = _LOW_RANK_STEPS * (_PASSES_OVER_FACTOR * active.n * rank + _FLOP * rank**3)
+        return steps + _FLOP * active.n * rank**2
 
     def _settled(self, active: ActiveSet, free: np.ndarray, cost: float) -> bool:
         """Whether the free set is nearly the one of a while ago."""
@@ -109,13 +111,15 @@ class SecondOrder:
 
     def _low_rank(self, active: ActiveSet) -> bool:
         problem = active.problem
+        if not self._has_looked:
+            self._has_looked, self._rank = True, rank_of(problem)
+            if not self._low_rank_due(active):
+                return False  # not yet, now that the rank is known better
         V = factor_of(problem)
         if V is None:
             self._low_rank_possible = False
             return False
         self._rank = V.shape[1]
-        if not self._low_rank_due(active):
-            return False  # not yet, now that the rank is known
         self._since_low_rank = 0.0
         # What the samples set aside contribute stands in the residual.
         active.beta, active.residual, self._low_rank_possible = low_rank_passes(
