@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from joblib import parallel_config
+from joblib import Parallel, delayed, parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import make_classification
+from sklearn.datasets import make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 import oracle
@@ -364,3 +364,10 @@ def test_a_second_interrupt_leaves_no_process(tmp_path):
     process.wait()
     _, alive = psutil.wait_procs(workers, timeout=20)
     assert not [worker for worker in alive if worker.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_joblibs_processes_serve_others_afterwards():
+    X, y = make_moons(200, noise=0.2, random_state=0)
+    with parallel_config(backend="loky", n_jobs=2):
+        SVC(solver=HierarchicalSVM(partitions=2)).fit(X, y)
+        assert Parallel()(delayed(abs)(k) for k in (-1, 2)) == [1, 2]

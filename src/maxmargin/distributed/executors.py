@@ -203,10 +203,12 @@ class Processes(_Graph):
         return result
 
     def _pool(self):
-        from joblib.externals.loky import get_reusable_executor
+        from joblib.executor import get_memmapping_executor
 
+        # joblib's own pool: there is one in a process, and its next user expects it as joblib
+        # makes it.
         with self._lock:
-            return get_reusable_executor(self._workers, timeout=60)
+            return get_memmapping_executor(self._workers, timeout=60)
 
     def __exit__(self, kind, error, traceback):
         self.request_stop()

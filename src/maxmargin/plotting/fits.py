@@ -244,7 +244,7 @@ def _curves(report) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     lines = [(line.seconds, line.kkt_violation, line.objective) for line in report.history]
     lines.append((report.seconds, report.kkt_violation, report.objective))
     seconds, violation, objective = np.array(lines).T
-    distance = objective - (report.objective - report.duality_gap)
+    distance = (objective - report.objective) + report.duality_gap
     # What rounding makes zero or negative has no place on a logarithmic axis.
     return seconds, _positive(violation), _positive(distance)
 

@@ -30,7 +30,9 @@ def partition(
     """
     groups = signs if problem.groups is None else problem.groups
     positions = problem.kernel.positions()
-    known = problem.kernel.shared.setdefault(("clusters", repr(clustering), clusters), {})
+    shared = problem.kernel.shared.setdefault(("clusters", repr(clustering), clusters), {})
+    # A copy: problems in other threads may have other samples of the same class.
+    known = dict(shared)
     members = {code: np.flatnonzero(groups == code) for code in np.unique(groups)}
 
     def find(code) -> None:
@@ -52,6 +54,7 @@ def partition(
     else:  # other clusterers bring threads of their own
         for code in new:
             find(code)
+    shared.update(known)
     labels = np.empty(problem.n, np.int64)
     centres: list[np.ndarray] = []
     n_found = 0
