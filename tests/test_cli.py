@@ -17,7 +17,6 @@ from sklearn.preprocessing import MinMaxScaler
 import maxmargin
 from maxmargin import SVC
 from maxmargin.io import load_model, read_data
-from maxmargin.solvers import SOLVERS
 
 pytest.importorskip("typer", reason="typer is not installed (extra cli).")
 from maxmargin.cli import libsvm_weights, main
@@ -120,7 +119,6 @@ def test_libsvms_weights_in_the_name_of_the_option():
     assert libsvm_weights(["--", "-w1", "2"]) == ["--", "-w1", "2"]
 
 
-@pytest.mark.skipif("greedy" not in SOLVERS, reason="There is no greedy solver yet.")
 def test_warnings_are_sentences(run, folder):
     code, _, err = run("train", "-c", 3, "--solver", "greedy", "iris.txt", "model.npz")
     assert code == 0

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from maxmargin.monitor import Monitor
-from maxmargin.optimality import Certificate, certify, violation_and_intercept
+from maxmargin.optimality import violation_and_intercept
 from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers._active_set import ActiveSet
+from maxmargin.solvers._certified import CertifiedRun
 from maxmargin.solvers._irwls_chunks import (
     LARGEST,
     RANDOM,
@@ -25,8 +25,7 @@ from maxmargin.solvers._irwls_chunks import (
 from maxmargin.solvers._irwls_engine import DenseSystem, solve_stages
 from maxmargin.solvers._irwls_steps import balance, extremes, solve_chunk
 from maxmargin.solvers._low_rank_passes import factor_of, low_rank_passes, widths_of
-from maxmargin.solvers._polish import polish
-from maxmargin.solvers._precision import Passes, precise_enough, with_double_rows
+from maxmargin.solvers._precision import precise_enough, with_double_rows
 from maxmargin.solvers.base import Solver
 
 SELECTIONS = {"random": RANDOM, "largest": LARGEST, "smallest": SMALLEST}
@@ -45,9 +44,6 @@ _MAX_RANK_PART = 0.2
 _MAX_RANK = 1500
 # Rounding of K, relative to its diagonal, that the inverse weights must exceed.
 _ROUNDING = {4: 3e-7, 8: 1e-15}
-_REFINEMENTS = 8
-_REFINED_SAMPLES = 256
-_EXACT = 1e-8
 _UPDATE_SECONDS = 0.1
 _PAIR_STEPS = 50_000
 _SHRINK_INTERVAL = 10
@@ -116,76 +112,28 @@ class IRWLS(Solver):
         )  # fmt: skip
 
 
-class _Run:
+class _Run(CertifiedRun):
     """One solve: chunks of the active samples, then the certificate of all of them."""
 
-    certificate: Certificate
-
     def __init__(self, problem: Problem, monitor: Monitor, options: IRWLS):
-        self.problem, self.monitor, self.options = problem, monitor, options
-        self.n_iter = self.chunks = self.pair_steps = 0
-        self.size = 0
+        super().__init__(problem, monitor, options.shrinking)
+        self.options = options
+        self.chunks = self.pair_steps = self.size = 0
         self.rank: int | None = None
         self.try_low_rank = options.chunk_size in ("auto", "all")
-        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.random = check_random_state(problem.random_state)
         self.widths = widths_of(problem)
         self._last_update = -np.inf
 
     def details(self) -> dict:
         """What was solved how often, and where the time went."""
-        parts = {f"seconds_{name}": round(value, 6) for name, value in self.seconds.items()}
         return {
             "chunk_size": self.size, "chunks": self.chunks, "rank": self.rank,
-            "pair_steps": self.pair_steps, **parts,
+            "pair_steps": self.pair_steps, **self.seconds_by_part(),
         }  # fmt: skip
 
-    def until_certified(self) -> Status:
-        """Optimise until the float64 gradient of all samples agrees that it is the optimum."""
-        beta = self.problem.initial_beta()
-        residual = certify(self.problem, beta).residual if beta.any() else self.problem.linear
-        passes = Passes()
-        while True:
-            self.may_shrink = self.options.shrinking and passes.may_shrink(self.problem.tol)
-            beta, stop = self._optimise(self.problem, beta, residual)
-            self._certify(beta, improve=stop is None)
-            beta, residual = self.certificate.beta, self.certificate.residual
-            violation = self.certificate.kkt_violation
-            if violation <= self.problem.tol:
-                self._refine()
-                return Status.CONVERGED
-            if stop is not None:
-                return stop
-            following = passes.next_problem(self.problem, beta, violation, self.may_shrink)
-            if following is None:
-                return Status.STALLED
-            self.problem = following
-
-    def _certify(self, beta: np.ndarray, improve: bool) -> None:
-        start = time.perf_counter()
-        self.certificate = certify(self.problem, beta)
-        if improve and self.certificate.kkt_violation > self.problem.tol:
-            self.certificate = polish(self.problem, self.certificate)
-        self.seconds["certificate"] += time.perf_counter() - start
-
-    def _refine(self) -> None:
-        """Small problems go on to the exact optimum: a linear system, then chunks, in turn."""
-        if self.problem.n > _REFINED_SAMPLES:
-            return
-        for _ in range(_REFINEMENTS):
-            best = self.certificate = polish(self.problem, self.certificate)
-            violation = best.kkt_violation
-            if violation <= _EXACT * self.problem.tol:
-                return
-            closer = replace(self.problem, tol=0.01 * violation)
-            beta, _ = self._optimise(closer, best.beta, best.residual, max_chunks=1)
-            self.certificate = certify(self.problem, beta)
-            if self.certificate.kkt_violation >= violation:
-                self.certificate = best
-                return
-
     def _optimise(
-        self, problem: Problem, beta: np.ndarray, residual: np.ndarray, max_chunks: float = np.inf
+        self, problem: Problem, beta: np.ndarray, residual: np.ndarray, max_rounds: float = np.inf
     ) -> tuple[np.ndarray, Status | None]:
         """Solve until the active samples are optimal; β of all, and the reason to stop early."""
         beta = beta.copy()
@@ -198,7 +146,7 @@ class _Run:
                 return beta, stop
         active = ActiveSet(problem, beta, residual, defaultdict(float))
         stop, chunks = None, 0
-        while stop is None and chunks < max_chunks:
+        while stop is None and chunks < max_rounds:
             high, low, b = extremes(
                 active.beta, active.residual, active.problem.lower, active.problem.upper
             )

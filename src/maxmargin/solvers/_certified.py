@@ -1,0 +1,100 @@
+"""What the solvers that work on sets of samples have in common: passes and their certificates."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+
+from maxmargin.monitor import Monitor
+from maxmargin.optimality import Certificate, certify
+from maxmargin.problem import Problem
+from maxmargin.solution import Status
+from maxmargin.solvers._polish import polish
+from maxmargin.solvers._precision import Passes, precise_enough
+
+_REFINEMENTS = 8
+# Up to this many samples the solution is refined to the exact one, which is cheap there.
+_REFINED_SAMPLES = 256
+_EXACT = 1e-8
+
+
+class CertifiedRun(ABC):
+    """One solve: passes over the active samples, each ended by the certificate of all of them.
+
+    Attributes
+    ----------
+    may_shrink : whether the present pass may set samples aside
+    seconds : where the time went
+    """
+
+    certificate: Certificate
+
+    def __init__(self, problem: Problem, monitor: Monitor, shrinking: bool):
+        self.problem, self.monitor, self.shrinking = problem, monitor, shrinking
+        self.may_shrink = shrinking
+        self.n_iter = 0
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
+    @abstractmethod
+    def _optimise(
+        self, problem: Problem, beta: np.ndarray, residual: np.ndarray, max_rounds: float = np.inf
+    ) -> tuple[np.ndarray, Status | None]:
+        """Rounds until the active samples are optimal; β of all, and the reason to stop early."""
+
+    def seconds_by_part(self) -> dict:
+        """The seconds as a report's details have them."""
+        return {f"seconds_{name}": round(value, 6) for name, value in self.seconds.items()}
+
+    def until_certified(self) -> Status:
+        """Optimise until the float64 gradient of all samples agrees that it is the optimum.
+
+        The running residual drifts, the more so with float32 rows. It is replaced by
+        the certificate's, and the rounds go on: what is left is small, and converges
+        like iterative refinement. If it does not, float64 rows are the last resort.
+        """
+        beta = self.problem.initial_beta()
+        residual = certify(self.problem, beta).residual if beta.any() else self.problem.linear
+        passes = Passes()
+        while True:
+            self.may_shrink = self.shrinking and passes.may_shrink(self.problem.tol)
+            beta, stop = self._optimise(self.problem, beta, residual)
+            # Where the rows lack precision, the next pass improves more than a linear system can.
+            self._certify(beta, improve=stop is None and precise_enough(self.problem, beta))
+            beta, residual = self.certificate.beta, self.certificate.residual
+            violation = self.certificate.kkt_violation
+            if violation <= self.problem.tol:
+                self._refine()
+                return Status.CONVERGED
+            if stop is not None:
+                return stop
+            following = passes.next_problem(self.problem, beta, violation, self.may_shrink)
+            if following is None:
+                return Status.STALLED
+            self.problem = following
+
+    def _certify(self, beta: np.ndarray, improve: bool) -> None:
+        start = time.perf_counter()
+        self.certificate = certify(self.problem, beta)
+        if improve and self.certificate.kkt_violation > self.problem.tol:
+            self.certificate = polish(self.problem, self.certificate)
+        self.seconds["certificate"] += time.perf_counter() - start
+
+    def _refine(self) -> None:
+        """Small problems go on to the exact optimum: a linear system, then a round, in turn."""
+        if self.problem.n > _REFINED_SAMPLES or not self.problem.refine:
+            return
+        for _ in range(_REFINEMENTS):
+            best = self.certificate = polish(self.problem, self.certificate)
+            violation = best.kkt_violation
+            if violation <= _EXACT * self.problem.tol:
+                return
+            closer = replace(self.problem, tol=0.01 * violation)
+            beta, _ = self._optimise(closer, best.beta, best.residual, max_rounds=1)
+            self.certificate = certify(self.problem, beta)
+            if self.certificate.kkt_violation >= violation:
+                self.certificate = best
+                return
