@@ -120,6 +120,25 @@ def test_restriction_keeps_rows_and_makes_room():
     check_held_rows(cache, K[np.ix_(kept, kept)])
 
 
+def test_caches_on_the_same_data_use_the_same_memory_in_turn():
+    kernel = PrecomputedKernelMatrix(matrix())
+
+    def address(cache):
+        return cache.rows.__array_interface__["data"][0]
+
+    first, second = RowCache(kernel, 800), RowCache(kernel, 800)
+    addresses = {address(first), address(second)}
+    assert len(addresses) == 2
+    del first, second
+    smaller = RowCache(kernel.restrict(np.arange(6)), 500)
+    assert address(smaller) in addresses
+    smaller.fetch(np.array([4, 1]), 1)
+    check_held_rows(smaller, matrix()[:6, :6])
+    assert smaller._memory.nbytes <= 500
+    del smaller
+    assert RowCache(kernel, 1000)._memory.nbytes == 1000
+
+
 def test_cache_size_in_bytes():
     assert cache_bytes(1.5, 10) == 1.5 * 2**20
     assert 0 < cache_bytes("auto", 10) < psutil.virtual_memory().total

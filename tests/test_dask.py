@@ -10,11 +10,13 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from distributed import Client, LocalCluster
-from joblib import parallel_config
+from joblib import cpu_count, parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 
 from maxmargin import SVC
+from maxmargin.distributed.cluster import Cluster
+from maxmargin.parallel import n_threads
 from maxmargin.solvers import Decomposition, HierarchicalSVM
 
 OPTIONS = {"gamma": 0.2, "C": 5.0, "tol": 1e-6, "random_state": 0}
@@ -70,6 +72,13 @@ def test_workers_give_the_bits_of_threads(client, data, certify):
     assert_array_equal(here.dual_coef_, there.dual_coef_)
     assert_array_equal(here.intercept_, there.intercept_)
     assert here.fit_report_.kernel_evaluations == there.fit_report_.kernel_evaluations
+
+
+def test_a_task_that_is_alone_has_the_threads_of_its_machine(client):
+    with Cluster(client) as executor:
+        among_others = executor.submit(n_threads, name="maxmargin-test")
+        alone = executor.submit(n_threads, name="maxmargin-test", alone=True)
+        assert among_others.result() == 1 and alone.result() == min(2, cpu_count())
 
 
 class DiesOnce(Decomposition):

@@ -86,9 +86,9 @@ def test_number_of_subproblems(many, monkeypatch):
     names, executors_made = [], []
 
     class Recorded(executors.Threads):
-        def submit(self, function, *arguments, name):
+        def submit(self, function, *arguments, name, **others):
             names.append(name)
-            return super().submit(function, *arguments, name=name)
+            return super().submit(function, *arguments, name=name, **others)
 
     def recorded():
         executors_made.append(Recorded(2))
@@ -257,9 +257,9 @@ def test_samples_are_not_sent_with_each_task(overlapping, monkeypatch):
     sizes = []
     start = executors.Processes._start
 
-    def measured(self, function, arguments):
+    def measured(self, function, arguments, alone):
         sizes.append(len(cloudpickle.dumps(arguments)))
-        return start(self, function, arguments)
+        return start(self, function, arguments, alone)
 
     monkeypatch.setattr(executors.Processes, "_start", measured)
     X, y = overlapping

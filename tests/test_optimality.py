@@ -1,5 +1,7 @@
 """The certificate: KKT violation, objective and duality gap against the textbook's formulas."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.matrix import FeatureKernelMatrix, PrecomputedKernelMatrix
 from maxmargin.optimality import certify, violation_and_intercept
 from maxmargin.problem import Problem, nearest_feasible
+from maxmargin.solvers._certified import judged
 from maxmargin.solvers._polish import equalise, polish
 
 
@@ -28,6 +31,19 @@ def random_case(seed, n=20, C=2.0):
     kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.5), np.float32)
     problem = Problem(kernel, linear, lower, upper)
     return problem, oracle.kernel_values(X, X, gamma=0.5), labels, costs, beta
+
+
+@pytest.mark.parametrize("chosen", [None, [3, 0, 11]])
+def test_residual_of_a_draft_has_the_precision_of_the_rows(chosen):
+    problem, K, labels, _, beta = random_case(0)
+    support, of = np.flatnonzero(beta), slice(None) if chosen is None else chosen
+    residual = labels[of].copy()
+    problem.kernel.subtract(residual, support, beta[support], chosen and np.array(chosen))
+    assert_allclose(residual, (labels - K @ beta)[of], atol=1e-5)
+    estimate = judged(replace(problem, draft=True), beta).kkt_violation
+    exact = certify(problem, beta).kkt_violation
+    assert_allclose(estimate, exact, atol=1e-5)
+    assert estimate != exact == judged(problem, beta).kkt_violation
 
 
 @given(st.integers(0, 2**20))

@@ -1,5 +1,8 @@
 """Threads: as many as the context allows, BLAS held and given back."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import joblib
@@ -146,11 +149,25 @@ def test_none_takes_all_cores():
     assert resolve_n_jobs(None) == joblib.cpu_count()
 
 
-def test_none_respects_the_environment(monkeypatch):
+@pytest.mark.parametrize(("value", "expected"), [("1", 1), ("many", joblib.cpu_count())])
+def test_none_respects_the_environment_of_the_process(value, expected):
+    program = "from maxmargin.parallel import resolve_n_jobs; print(resolve_n_jobs(None))"
+    environment = os.environ | {"OMP_NUM_THREADS": value}
+    environment.pop("OPENBLAS_NUM_THREADS", None)
+    output = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert int(output.stdout) == expected
+
+
+def test_none_ignores_what_was_set_for_children(monkeypatch):
+    """Dask writes OMP_NUM_THREADS=1 into the environment of the process that starts a cluster."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert resolve_n_jobs(None) == 1
-    monkeypatch.setenv("OMP_NUM_THREADS", "many")
     assert resolve_n_jobs(None) == joblib.cpu_count()
+    with session(1):
+        assert resolve_n_jobs(None) == joblib.cpu_count()
+    with threadpool_limits(limits=1, user_api="blas"):
+        assert resolve_n_jobs(None) == 1
 
 
 def test_none_follows_a_parallel_config():

@@ -9,7 +9,9 @@ from maxmargin.kernels.matrix import call_kernel, expansion
 from maxmargin.kernels.samples import as_samples
 
 
-def kernel_expansion(kernel, X, support_vectors, coefficients: np.ndarray) -> np.ndarray:
+def kernel_expansion(
+    kernel, X, support_vectors, coefficients: np.ndarray, dtype=np.float64
+) -> np.ndarray:
     """Σ_s k(x, x_s) · coefficients[s] for the rows x of X, by tiles of kernel values.
 
     Parameters
@@ -17,6 +19,7 @@ def kernel_expansion(kernel, X, support_vectors, coefficients: np.ndarray) -> np
     kernel : KernelFunction
     X, support_vectors : dense arrays or CSR matrices
     coefficients : array of shape (n_support_vectors, n_tasks)
+    dtype : precision of the kernel values
     """
     if coefficients.shape[0] == 0:
         return np.zeros((X.shape[0], coefficients.shape[1]))
@@ -24,7 +27,7 @@ def kernel_expansion(kernel, X, support_vectors, coefficients: np.ndarray) -> np
     if kernel.name == "linear":
         # One weight vector a task: the support vectors need not be met one by one.
         return np.asarray(X @ (support_vectors.T @ coefficients))
-    basis = as_samples(support_vectors, np.float64, centre=kernel.translation_invariant)
+    basis = as_samples(support_vectors, dtype, centre=kernel.translation_invariant)
     return expansion(kernel, X, basis, coefficients)
 
 

@@ -26,6 +26,8 @@ _lock = threading.Lock()
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 _state = threading.local()
 _sessions = 0
+_NO_LIMIT = 2**31
+_environment: tuple[str, int] = "", _NO_LIMIT
 _restore: list = []
 
 
@@ -68,9 +70,25 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
         return 1
     if configured is not None and configured != 1:
         return max(1, backend.effective_n_jobs(configured))
+    return min(cpu_count(), _limit_of_environment())
+
+
+def _limit_of_environment() -> int:
+    """OMP_NUM_THREADS as it was when this process began; a large number where there was none.
+
+    Dask sets the variable in the process that starts its workers, for their sake. BLAS
+    read it at the beginning: where it has more threads, the value came later.
+    """
+    global _environment
     limit = os.environ.get("OMP_NUM_THREADS", "")
-    cores = cpu_count()
-    return min(cores, int(limit)) if limit.isdigit() and int(limit) > 0 else cores
+    if not (limit.isdigit() and int(limit) > 0):
+        return _NO_LIMIT
+    with _lock:
+        if _sessions == 0:  # else BLAS has the one thread that we gave it
+            has = max((library.num_threads for library in _blas().lib_controllers), default=1)
+            _environment = limit, int(limit) if has <= int(limit) else _NO_LIMIT
+        known, answer = _environment
+    return answer if known == limit else int(limit)
 
 
 def n_threads() -> int:

@@ -27,7 +27,8 @@ class Problem:
     start : a feasible β to start from, or None
     random_state : seed for solvers that draw random numbers
     groups : class number of each sample, or None; one-vs-rest joins many classes in one sign
-    refine : whether a small problem is worth going on from tol to the exact optimum
+    draft : whether its answer only prepares another problem's: then it is judged in the
+        precision of the kernel's rows, and not refined
     """
 
     kernel: KernelMatrix
@@ -39,7 +40,7 @@ class Problem:
     start: np.ndarray | None = None
     random_state: int = 0
     groups: np.ndarray | None = None
-    refine: bool = True
+    draft: bool = False
 
     @property
     def n(self) -> int:
@@ -50,6 +51,13 @@ class Problem:
         if self.start is None:
             return np.zeros(self.n)
         return nearest_feasible(self.start, self.lower, self.upper)
+
+    def residual_of(self, beta: np.ndarray) -> np.ndarray:
+        """p − Kβ, from scratch in the precision of the kernel's rows."""
+        residual, support = self.linear.copy(), np.flatnonzero(beta)
+        if len(support):
+            self.kernel.subtract(residual, support, beta[support])
+        return residual
 
     def restrict(self, index: np.ndarray) -> Problem:
         """The problem of a subset of the samples, the others being held at zero."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from uuid import uuid4
 
 from distributed import Client, Event, get_worker
+from joblib import cpu_count
 
 from maxmargin.distributed.executors import Executor
 from maxmargin.parallel import session
@@ -25,19 +26,19 @@ class Cluster(Executor):
     def __init__(self, client: Client):
         self.client = client
         self._stop = StopEvent(f"maxmargin-stop-{uuid4().hex}")
-        threads: Counter[str] = Counter()
+        self._threads: Counter[str] = Counter()
         for address, count in client.nthreads().items():
-            threads[address.rsplit(":", 1)[0]] += count
-        self.side_by_side = max(threads.values(), default=1)
+            self._threads[_machine(address)] += count
+        self.side_by_side = max(self._threads.values(), default=1)
 
     def put(self, value):
         # On every worker, so that none of them is the only one to have it.
         return self.client.scatter(value, broadcast=True, hash=False)
 
-    def submit(self, function, *arguments, name):
-        return self.client.submit(
-            on_worker, function, *arguments, key=f"{name}-{uuid4().hex}", pure=False
-        )  # fmt: skip
+    def submit(self, function, *arguments, name, alone=False):
+        threads = dict(self._threads) if alone else {}
+        key = f"{name}-{uuid4().hex}"
+        return self.client.submit(on_worker, threads, function, *arguments, key=key, pure=False)
 
     @property
     def stop_flag(self):
@@ -67,8 +68,17 @@ class StopEvent:
         return answer
 
 
-def on_worker(function: Callable, *arguments):
-    """Run a task with the threads that the other tasks of this worker leave to it."""
-    state = get_worker().state
-    with session(max(1, state.nthreads // max(1, len(state.executing)))):
+def _machine(address: str) -> str:
+    """The machine of a worker: its address without the port."""
+    return address.rsplit(":", 1)[0]
+
+
+def on_worker(threads: dict[str, int], function: Callable, *arguments):
+    """Run a task with the threads that the other tasks of this worker leave to it.
+
+    `threads` of a task that is alone says how many the workers of each machine have together.
+    """
+    worker = get_worker()
+    own = worker.state.nthreads // max(1, len(worker.state.executing))
+    with session(max(1, own, min(threads.get(_machine(worker.address), 1), cpu_count()))):
         return function(*arguments)

@@ -44,10 +44,11 @@ class Executor(ABC):
         """Share a value with all workers, once; tasks get it where they are given the handle."""
 
     @abstractmethod
-    def submit(self, function: Callable, *arguments, name: str) -> Any:
+    def submit(self, function: Callable, *arguments, name: str, alone: bool = False) -> Any:
         """A future of function(*arguments); arguments may be handles, futures, lists of futures.
 
-        `name` tells the step to whoever watches.
+        `name` tells the step to whoever watches. While a task that is `alone` runs there is
+        no other of this fit, so that it may use the threads of all workers on its machine.
         """
 
     @abstractmethod
@@ -80,17 +81,17 @@ class _Graph(Executor):
         self._lock = threading.Lock()
 
     @abstractmethod
-    def _start(self, function: Callable, arguments: list) -> Future:
+    def _start(self, function: Callable, arguments: list, alone: bool) -> Future:
         """Begin a task whose arguments are all there."""
 
-    def submit(self, function, *arguments, name):
+    def submit(self, function, *arguments, name, alone=False):
         outer: Future = Future()
         needed = [a for a in _flat(arguments) if isinstance(a, Future)]
         missing = len(needed)
 
         def begin() -> None:
             try:
-                inner = self._start(function, [_resolved(a) for a in arguments])
+                inner = self._start(function, [_resolved(a) for a in arguments], alone)
             except BaseException as error:
                 outer.set_exception(error)
                 return
@@ -130,7 +131,7 @@ class Threads(_Graph):
     def request_stop(self):
         self._stop.requested = True
 
-    def _start(self, function, arguments):
+    def _start(self, function, arguments, alone):
         with self._lock:
             self._busy += 1
         return self._pool.submit(self._run, function, [_value(a) for a in arguments])
@@ -179,14 +180,14 @@ class Processes(_Graph):
         if self._folder.is_dir():
             Path(self._stop.path).touch()
 
-    def _start(self, function, arguments):
+    def _start(self, function, arguments, alone):
         from joblib.externals.loky.process_executor import TerminatedWorkerError
 
         result: Future = Future()
-        tries = 0
+        tries, threads = 0, cpu_count() if alone else self._threads
 
         def attempt() -> None:
-            inner = self._pool().submit(_in_process, self._threads, function, arguments)
+            inner = self._pool().submit(_in_process, threads, function, arguments)
             inner.add_done_callback(done)
 
         def done(inner: Future) -> None:

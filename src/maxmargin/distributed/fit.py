@@ -45,9 +45,9 @@ class OnWorkers(Course):
     are; the second step takes the partitions' support vectors in `partitions` groups.
     """
 
-    def __init__(self, options, executor, samples, number: int, collection: Collection, pair,
-                 tol: float, seed: int, limits: dict):  # fmt: skip
-        super().__init__(options, executor, samples, number, tol, limits)
+    def __init__(self, options, executor, samples, number: int, alone: bool,
+                 collection: Collection, pair, tol: float, seed: int, limits: dict):  # fmt: skip
+        super().__init__(options, executor, samples, number, alone, tol, limits)
         self.pair, self.seed = pair, seed
         codes = np.arange(collection.counts.shape[1])
         positive = codes == pair[0]
@@ -96,10 +96,10 @@ class OnWorkers(Course):
     def summary(self, answer):
         return self.executor.submit(without_rows, answer, name="maxmargin-summary")
 
-    def examine(self, answer):
+    def examine(self, answer, draft):
         submit = self.executor.submit
         verdicts = [
-            submit(inspect, self.samples, self.partitions[at], self.number, answer,
+            submit(inspect, self.samples, self.partitions[at], self.number, answer, draft,
                    name="maxmargin-certificate")
             for at in self.here
         ]  # fmt: skip
@@ -177,8 +177,8 @@ def fit_collection(estimator, solver, X, y, sample_weight):
                 if not courses:
                     limits = limits_of(monitor, executor)
                     courses = [
-                        OnWorkers(solver, executor, samples, at, collection, pair, estimator.tol,
-                                  seed, limits)
+                        OnWorkers(solver, executor, samples, at, len(pairs) == 1, collection, pair,
+                                  estimator.tol, seed, limits)
                         for at, pair in enumerate(pairs)
                     ]  # fmt: skip
                     for course in sorted(courses, key=lambda each: -each.n_samples):

@@ -215,9 +215,12 @@ class Extremes:
 
 
 def inspect(
-    samples: TravellingSamples, partition: Partition, number: int, answer: Support
+    samples: TravellingSamples, partition: Partition, number: int, answer: Support, draft: bool
 ) -> tuple[Extremes, Support]:
-    """Evaluate an answer on the rows of a partition: its extremes, and the worst violators."""
+    """Evaluate an answer on the rows of a partition: its extremes, and the worst violators.
+
+    In float64, but for a draft.
+    """
     part = partition.part(samples.pairs[number])
     signs = np.where(part.rows.codes == samples.pairs[number][0], 1.0, -1.0)
     linear, lower, upper = c_svc(signs, part.rows.costs)
@@ -227,7 +230,10 @@ def inspect(
     values = np.zeros(len(signs))
     if len(answer.beta):
         coefficients = answer.beta[:, np.newaxis]
-        values = kernel_expansion(samples.function, part.rows.X, answer.rows.X, coefficients)[:, 0]
+        dtype = np.float32 if draft else np.float64
+        values = kernel_expansion(
+            samples.function, part.rows.X, answer.rows.X, coefficients, dtype
+        )[:, 0]
     residual = linear - values
     slope = answer.intercept - residual
     gap = np.where(slope > 0, slope * (beta - lower), slope * (beta - upper)).sum()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import psutil
 
@@ -17,6 +19,8 @@ _ENOUGH_BYTES = 512 * 2**20
 _ENOUGH_ROWS = 4096
 # Rows that are moved together when the cache is laid out anew.
 _MOVED_ROWS = 256
+# Name under which a kernel matrix keeps the memory that its caches have returned.
+_RETURNED = "memory of rows"
 
 
 def cache_bytes(cache_size: float | str, n_samples: int) -> int:
@@ -48,7 +52,7 @@ class RowCache:
                 f"{2 * row_bytes / 2**20:.3g} MB, the cache has {n_bytes / 2**20:.3g} MB."
             )
         n_values = min(n_bytes, kernel.n * row_bytes) // kernel.dtype.itemsize
-        self._memory = np.empty(n_values, kernel.dtype)
+        self._memory = _borrowed(kernel, n_values, self)
         self._lay_out(kernel, np.empty(0, np.int64))
 
     def _lay_out(self, kernel: KernelMatrix, owner: np.ndarray) -> None:
@@ -112,3 +116,19 @@ class RowCache:
         stamps[empty] = np.iinfo(np.int64).max
         oldest = np.argpartition(stamps, missing - 1)[:missing]
         return np.sort(np.concatenate([empty, oldest]))
+
+
+def _borrowed(kernel: KernelMatrix, n_values: int, borrower: RowCache) -> np.ndarray:
+    """Memory for kernel values, of the last cache on the same data where that is large enough.
+
+    New memory has to be cleared by the operating system, which takes about as long as to
+    compute the values: problems on the same data, one after the other, share it.
+    """
+    returned = kernel.shared.setdefault(_RETURNED, [])
+    n_bytes = n_values * kernel.dtype.itemsize
+    memory = returned.pop() if returned else np.empty(0, np.uint8)
+    if memory.size < n_bytes:
+        del memory  # before more is taken
+        memory = np.empty(n_bytes, np.uint8)
+    weakref.finalize(borrower, returned.append, memory).atexit = False
+    return memory[:n_bytes].view(kernel.dtype)

@@ -129,9 +129,13 @@ class KernelMatrix(ABC):
     def restrict(self, index: np.ndarray) -> KernelMatrix:
         """The matrix of a subset of the samples, in that order."""
 
-    def subtract(self, residual: np.ndarray, index: np.ndarray, change: np.ndarray) -> None:
-        """residual −= K[:, index] @ change, in the precision of `rows`, none of which is kept."""
-        residual -= self.product(index, change)
+    def subtract(self, residual, index: np.ndarray, change: np.ndarray, of=None) -> None:
+        """residual −= K[of][:, index] @ change in the precision of `rows`; `of` defaults to all."""
+        everything = of is None
+        part = (
+            self.product(index, change) if everything else self.partial_product(of, index, change)
+        )
+        residual -= part
 
     def cross(
         self, index: np.ndarray, columns: np.ndarray, out: np.ndarray, slots: np.ndarray
@@ -236,17 +240,17 @@ class FeatureKernelMatrix(KernelMatrix):
         """The samples `index`, as many at a time as a tile has rows."""
         return [(part, self._samples.subset(index[part])) for part in split(len(index), _TILE_ROWS)]
 
-    def subtract(self, residual, index, change):
-        lefts = self._lefts(index)
+    def subtract(self, residual, index, change, of=None):
+        lefts, right = self._lefts(index), self._samples if of is None else self._samples.subset(of)
 
         def subtract(columns: slice) -> None:
             target = residual[columns]
             for part, left in lefts:
-                tile = kernel_tile(self.function, left, self._samples, columns)
+                tile = kernel_tile(self.function, left, right, columns)
                 subtract_rows(target, tile, np.arange(left.n), change[part], 0, target.size)
 
-        run_blocks(subtract, split(self.n, _columns_of_tile(len(index), self.n)))
-        self.count(len(index) * self.n)
+        run_blocks(subtract, split(right.n, _columns_of_tile(len(index), right.n)))
+        self.count(len(index) * right.n)
 
     def product(self, index, coefficients):
         if len(index) == 0:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 # Rounds of readmission without a better certificate before it counts as stuck.
 _PATIENCE = 3
+# Part of the last tolerance that the next subproblem with what came back is solved to. Where all
+# samples violate no more than this many times the tolerance of their part, nothing was lost.
+_CLOSER = 0.1
+_COMPLETE = 2.0
 # A method that yields futures, is sent their results, and returns a value.
 Waits = Generator[Any, Any, Any]
 STOPPED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.INTERRUPTED)
@@ -55,16 +59,20 @@ class Course(ABC):
     news : what was solved so far, in the order of submission
     support : the present answer
     check : what all samples say of it
+    tol_now : the KKT violation to which what the first steps chose is solved next
+    alone : whether it is the only problem of the fit
     """
 
     support: Support
     check: Check
 
     def __init__(
-        self, options: HierarchicalSVM, executor: Executor, samples, number: int, tol: float, limits
-    ):
+        self, options: HierarchicalSVM, executor: Executor, samples, number: int, alone: bool,
+        tol: float, limits: dict,
+    ):  # fmt: skip
         self.options, self.executor, self.tol = options, executor, tol
-        self.samples, self.number = samples, number
+        self.tol_now = max(tol, _CLOSER * options.filter_tol) if options.certify else tol
+        self.samples, self.number, self.alone = samples, number, alone
         self.base: Solver = options.base_solver()
         self.limits = limits
         self.news: list[Support] = []
@@ -85,8 +93,8 @@ class Course(ABC):
         """Futures of the first step, and which of them each subproblem of the second takes."""
 
     @abstractmethod
-    def examine(self, answer) -> Waits:
-        """A `Check` of the answer (a future) by all samples."""
+    def examine(self, answer, draft: bool) -> Waits:
+        """A `Check` of the answer (a future) by all samples; in float64 unless it is a draft."""
 
     def summary(self, answer):
         """A future of what the client has to know of an answer."""
@@ -105,31 +113,40 @@ class Course(ABC):
     def task(self, step: str, **others) -> Task:
         """How a subproblem is solved: those of the first steps only choose samples."""
         chooses = step.startswith("step")
-        tol = max(self.options.filter_tol, self.tol) if chooses else self.tol
+        tol = max(self.options.filter_tol, self.tol) if chooses else self.tol_now
         memory = 1 / self.executor.side_by_side if chooses else 1.0
         return Task(
-            self.base, self.number, tol, not chooses, memory=memory, **self.limits, **others
+            self.base, self.number, tol, tol > self.tol, memory=memory, **self.limits, **others
         )
 
     def solve(self, parts: list, step: str, **others):
         """A future of the subproblem of these parts."""
         task = self.task(step, **others)
         return self.executor.submit(
-            solve_union, self.samples, parts, task, name=f"maxmargin-{step}"
-        )
+            solve_union, self.samples, parts, task,
+            name=f"maxmargin-{step}", alone=self.alone and not step.startswith("step"),
+        )  # fmt: skip
 
     def _run(self) -> Waits:
+        """The steps, and then readmissions until the answer to `tol` is optimal.
+
+        What the steps lost comes back first: until then a draft of the answer will do.
+        """
         answer = yield from self._steps()
         best, failures = np.inf, 0
         while True:
-            self.check = yield from self.examine(answer)
+            draft = self.tol_now > self.tol and self.support.status not in STOPPED
+            self.check = yield from self.examine(answer, draft)
             self._tell_check()
-            failures = failures + 1 if self.check.violation >= best else 0
-            best = min(best, self.check.violation)
-            stuck = failures > _PATIENCE or (failures > 0 and self.check.n_violators == 0)
-            stopped = self.support.status in STOPPED
-            if self.optimal or stuck or stopped or not self.options.certify:
-                break
+            if not draft:
+                failures = failures + 1 if self.check.violation >= best else 0
+                best = min(best, self.check.violation)
+                stuck = failures > _PATIENCE or (failures > 0 and self.check.n_violators == 0)
+                stopped = self.support.status in STOPPED
+                if self.optimal or stuck or stopped or not self.options.certify:
+                    break
+            complete = self.check.violation <= _COMPLETE * self.tol_now
+            self.tol_now = self.tol if complete else max(self.tol, _CLOSER * self.tol_now)
             self.rounds += 1
             self.readmitted += self.check.n_violators
             answer = self.solve([answer, *self.check.violators], "readmission")

@@ -22,6 +22,8 @@ from maxmargin.solvers.base import Solver
 # Kernel rows that a subproblem always has memory for.
 _LEAST_ROWS = 4
 _ROUNDING = 1e-12
+# Distance to the margin, which is 1 away from the boundary, from which on a sample comes back.
+_NEARLY = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,13 +75,21 @@ class SharedSamples(Samples):
             start[np.searchsorted(samples, part.samples)] += part.beta
         return samples, replace(self.problems[number].restrict(samples), start=start), None
 
-    def residual(self, number: int, rows: slice, support: Support) -> tuple[np.ndarray, int]:
-        """p − Kβ of some samples of a problem, in float64, and the kernel values it took."""
+    def residual(
+        self, number: int, rows: slice, support: Support, draft: bool
+    ) -> tuple[np.ndarray, int]:
+        """p − Kβ of some samples of a problem, and the kernel values it took.
+
+        In float64, but for a draft, where the precision of the kernel's rows will do.
+        """
         problem = self.problems[number]
         kernel = problem.kernel.counted_apart()
-        index = np.arange(rows.start, rows.stop)
-        values = kernel.partial_product(index, support.samples, support.beta)
-        return problem.linear[rows] - values, kernel.evaluations
+        index, residual = np.arange(rows.start, rows.stop), problem.linear[rows].copy()
+        if draft and len(support.samples):
+            kernel.subtract(residual, support.samples, support.beta, index)
+        else:
+            residual -= kernel.partial_product(index, support.samples, support.beta)
+        return residual, kernel.evaluations
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +100,8 @@ class Task:
     ----------
     base : what solves it
     number : which of the fit's problems it is a part of
-    tol, refine : the KKT violation at which it counts as solved; whether to go on from there
+    tol : the KKT violation at which it counts as solved
+    draft : whether its answer only prepares another subproblem's
     share : factor on the β that its parts come with
     memory : part of the whole problem's memory that it may take
     max_iter, deadline, stop : limits; the deadline is a `time.time()`
@@ -99,7 +110,7 @@ class Task:
     base: Solver
     number: int
     tol: float
-    refine: bool = True
+    draft: bool = False
     share: float = 1.0
     memory: float = 1.0
     max_iter: int = -1
@@ -123,7 +134,7 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
     problem = replace(
         problem,
         tol=task.tol,
-        refine=task.refine,
+        draft=task.draft,
         start=start if start is not None and start.any() else None,
         cache_bytes=min(memory, problem.cache_bytes),
         kernel=problem.kernel.counted_apart(),
@@ -160,9 +171,12 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
 
 
 def violating(lower, upper, beta, residual, intercept: float) -> np.ndarray:
-    """Whether a sample has β = 0 but lies on the wrong side of its margin."""
-    outwards = (upper > 0) & (residual > intercept)
-    inwards = (lower < 0) & (residual < intercept)
+    """Whether a sample has β = 0 but lies on the wrong side of its margin, or nearly so.
+
+    Those that nearly do would be the next to come back.
+    """
+    outwards = (upper > 0) & (residual > intercept - _NEARLY)
+    inwards = (lower < 0) & (residual < intercept + _NEARLY)
     return (beta == 0) & (outwards | inwards)
 
 

@@ -126,7 +126,10 @@ class _Together(Solver):
         # The largest first: nothing could run beside its last step otherwise.
         for number in sorted(range(len(self._problems)), key=lambda at: -self._problems[at].n):
             problem = self._problems[number]
-            course = InMemory(self._options, self._executor, samples, number, problem, limits)
+            course = InMemory(
+                self._options, self._executor, samples, number, len(self._problems) == 1,
+                problem, limits,
+            )  # fmt: skip
             self._courses[id(problem)] = course
             course.begin()
 
@@ -136,8 +139,10 @@ class InMemory(Course):
 
     certificate: Certificate
 
-    def __init__(self, options, executor, samples, number: int, problem: Problem, limits: dict):
-        super().__init__(options, executor, samples, number, problem.tol, limits)
+    def __init__(
+        self, options, executor, samples, number: int, alone: bool, problem: Problem, limits: dict
+    ):
+        super().__init__(options, executor, samples, number, alone, problem.tol, limits)
         self.problem = problem
 
     def known(self):
@@ -161,11 +166,11 @@ class InMemory(Course):
     def overlap(self, n_parts):
         return self._overlap
 
-    def examine(self, answer):
+    def examine(self, answer, draft):
         """The gradient of all samples, in parallel, and the certificate that it gives."""
         tasks = [
             self.executor.submit(
-                SharedSamples.residual, self.samples, self.number, rows, answer,
+                SharedSamples.residual, self.samples, self.number, rows, answer, draft,
                 name="maxmargin-certificate",
             )
             for rows in split(self.problem.n, _ROWS_OF_A_TASK)

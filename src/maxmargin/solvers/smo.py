@@ -9,9 +9,10 @@ import numpy as np
 
 from maxmargin.kernels.cache import RowCache
 from maxmargin.monitor import Monitor
-from maxmargin.optimality import certify, violation_and_intercept
+from maxmargin.optimality import violation_and_intercept
 from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
+from maxmargin.solvers._certified import judged
 from maxmargin.solvers._polish import polish
 from maxmargin.solvers._precision import Passes
 from maxmargin.solvers._smo_steps import (
@@ -92,7 +93,7 @@ class _Run:
         self.selection, self.shrinking = selection, shrinking
         self.beta = problem.initial_beta()
         self.residual = (
-            certify(problem, self.beta).residual if self.beta.any() else problem.linear.copy()
+            judged(problem, self.beta).residual if self.beta.any() else problem.linear.copy()
         )
         self.diagonal = problem.kernel.diagonal().astype(np.float32)
         self.may_shrink = shrinking
@@ -123,14 +124,14 @@ class _Run:
             self.problem = following
 
     def _certify(self) -> float:
-        self.certificate = certify(self.problem, self.beta.copy())
+        self.certificate = judged(self.problem, self.beta.copy())
         self.objective = self.certificate.objective
         self.residual = self.certificate.residual.copy()
         return self.certificate.kkt_violation
 
     def _refine(self) -> None:
         """Small problems go on to the exact optimum: a linear system, then steps, in turn."""
-        if not self.problem.refine:
+        if self.problem.draft:
             return
         for _ in range(_REFINEMENTS):
             best = self.certificate = polish(self.problem, self.certificate)
