@@ -1,5 +1,7 @@
 """The cache of kernel rows: right rows, least recently used dropped, never over its bytes."""
 
+import pickle
+
 import numpy as np
 import psutil
 import pytest
@@ -136,6 +138,7 @@ def test_caches_on_the_same_data_use_the_same_memory_in_turn():
     check_held_rows(smaller, matrix()[:6, :6])
     assert smaller._memory.nbytes <= 500
     del smaller
+    assert len(pickle.dumps(kernel)) < len(pickle.dumps(kernel.K)) + 500
     assert RowCache(kernel, 1000)._memory.nbytes == 1000
 
 

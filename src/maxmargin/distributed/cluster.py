@@ -5,15 +5,21 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any
 from uuid import uuid4
 
-from distributed import Client, Event, get_worker
+from distributed import Client, Event, get_client, get_worker, wait
 from joblib import cpu_count
 
 from maxmargin.distributed.executors import Executor
 from maxmargin.parallel import session
 
 _ASK_INTERVAL = 1.0
+# How long and how often a worker that came later tries to get the samples from another.
+_TRANSFER_SECONDS = 30
+_TRIES = 3
 
 
 class Cluster(Executor):
@@ -25,6 +31,7 @@ class Cluster(Executor):
 
     def __init__(self, client: Client):
         self.client = client
+        self._published: list[str] = []
         self._stop = StopEvent(f"maxmargin-stop-{uuid4().hex}")
         self._threads: Counter[str] = Counter()
         for address, count in client.nthreads().items():
@@ -32,8 +39,17 @@ class Cluster(Executor):
         self.side_by_side = max(self._threads.values(), default=1)
 
     def put(self, value):
-        # On every worker, so that none of them is the only one to have it.
-        return self.client.scatter(value, broadcast=True, hash=False)
+        sent = self.client.scatter(value, broadcast=True, hash=False)
+        # A name of its own on every worker: of one name Dask keeps one copy only, after a while.
+        own = {
+            address: self.client.submit(_itself, sent, workers=[address], pure=False)
+            for address in self.client.nthreads()
+        }
+        wait(list(own.values()))
+        name = f"maxmargin-{uuid4().hex}"
+        self.client.publish_dataset(list(own.values()), name=name)
+        self._published.append(name)
+        return OnEveryWorker(name, {address: future.key for address, future in own.items()})
 
     def submit(self, function, *arguments, name, alone=False):
         threads = dict(self._threads) if alone else {}
@@ -46,6 +62,11 @@ class Cluster(Executor):
 
     def request_stop(self):
         Event(self._stop.name, client=self.client).set()
+
+    def __exit__(self, kind, error, traceback):
+        self.request_stop()
+        for name in self._published:
+            self.client.unpublish_dataset(name)
 
 
 class StopEvent:
@@ -68,6 +89,42 @@ class StopEvent:
         return answer
 
 
+class OnEveryWorker:
+    """A value that all workers have: tasks are sent the names under which they find it."""
+
+    # What a worker that came later has fetched, the last alone.
+    _fetched: dict[str, Any] = {}
+
+    def __init__(self, name: str, keys: dict):
+        self.name, self.keys = name, keys
+
+    def value(self):
+        """The value, on whatever worker this is."""
+        worker = get_worker()
+        key = self.keys.get(worker.address)
+        if key is not None and key in worker.data:
+            return worker.data[key]
+        if self.name not in self._fetched:
+            self._fetched.clear()
+            self._fetched[self.name] = self._from_another()
+        return self._fetched[self.name]
+
+    def _from_another(self):
+        client = get_client()
+        for _ in range(_TRIES):
+            copies = client.get_dataset(self.name)
+            holders = client.who_has(copies)
+            for copy in copies:
+                if holders.get(copy.key):
+                    with suppress(TimeoutError, CancelledError):
+                        return copy.result(timeout=_TRANSFER_SECONDS)
+        raise RuntimeError("All workers that had the samples of this fit have died.")
+
+
+def _itself(value):
+    return value
+
+
 def _machine(address: str) -> str:
     """The machine of a worker: its address without the port."""
     return address.rsplit(":", 1)[0]
@@ -81,4 +138,4 @@ def on_worker(threads: dict[str, int], function: Callable, *arguments):
     worker = get_worker()
     own = worker.state.nthreads // max(1, len(worker.state.executing))
     with session(max(1, own, min(threads.get(_machine(worker.address), 1), cpu_count()))):
-        return function(*arguments)
+        return function(*[a.value() if isinstance(a, OnEveryWorker) else a for a in arguments])

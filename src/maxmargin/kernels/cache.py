@@ -118,13 +118,20 @@ class RowCache:
         return np.sort(np.concatenate([empty, oldest]))
 
 
+class _Returned(list):
+    """Memory that caches have returned; it does not travel with what it is kept in."""
+
+    def __reduce__(self):
+        return _Returned, ()
+
+
 def _borrowed(kernel: KernelMatrix, n_values: int, borrower: RowCache) -> np.ndarray:
     """Memory for kernel values, of the last cache on the same data where that is large enough.
 
     New memory has to be cleared by the operating system, which takes about as long as to
     compute the values: problems on the same data, one after the other, share it.
     """
-    returned = kernel.shared.setdefault(_RETURNED, [])
+    returned = kernel.shared.setdefault(_RETURNED, _Returned())
     n_bytes = n_values * kernel.dtype.itemsize
     memory = returned.pop() if returned else np.empty(0, np.uint8)
     if memory.size < n_bytes:

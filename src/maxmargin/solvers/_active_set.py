@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +30,8 @@ _SAFETY = 1.0
 _WORTH_SHRINKING = 0.6
 # Moves of a sample whose kernel row is computed and forgotten each time.
 _PASSING_MOVES = 3
+# Samples whose residual is compared with an exact one.
+_SPOT_CHECK = 64
 
 
 class ActiveSet:
@@ -36,6 +39,7 @@ class ActiveSet:
 
     Attributes
     ----------
+    whole : the problem of all samples
     problem : the problem of the active samples
     index : their numbers in the whole problem
     beta, residual : float64; residual is p − Kβ over all samples of the whole problem
@@ -49,7 +53,8 @@ class ActiveSet:
         residual: np.ndarray,
         seconds: defaultdict[str, float],
     ):
-        self.problem, self.seconds = problem, seconds
+        self.whole = self.problem = problem
+        self.seconds = seconds
         self.index = np.arange(problem.n)
         self.beta, self.residual = beta.copy(), residual.copy()
         self.diagonal = problem.kernel.diagonal().astype(np.float32)
@@ -79,6 +84,43 @@ class ActiveSet:
     def free(self) -> np.ndarray:
         """The samples strictly between their bounds."""
         return np.flatnonzero((self.beta > self.problem.lower) & (self.beta < self.problem.upper))
+
+    def go_on(self, problem: Problem, beta: np.ndarray, residual: np.ndarray) -> bool:
+        """Take over a better residual of all samples, unless one set aside violates by it."""
+        aside = np.ones(problem.n, bool)
+        aside[self.index] = False
+        violation, intercept = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+        settled = _settled(problem, beta, residual, intercept, max(violation, problem.tol))
+        if problem.kernel is not self.whole.kernel or not settled[aside].all():
+            return False
+        self.whole, self.problem = problem, replace(self.problem, tol=problem.tol)
+        self.beta, self.residual = beta[self.index], residual[self.index]
+        self._remember(-0.5 * float(beta @ (problem.linear + residual)))
+        return True
+
+    def correct(self, beta: np.ndarray, margin: float) -> bool:
+        """Replace the residual by one from scratch in float64 if it drifted by more than `margin`.
+
+        A few samples tell whether it did. Where none is set aside it is left as it is:
+        the certificate of all samples will cost the same.
+        """
+        if self.n == self.whole.n or self.problem.kernel.dtype == np.float64:
+            return False
+        free = self.free()
+        few = free[:: max(1, len(free) // _SPOT_CHECK)]
+        if (
+            not len(few)
+            or np.abs(self._exact_residual(beta, few) - self.residual[few]).max() <= margin
+        ):
+            return False
+        self.residual = self._exact_residual(beta, np.arange(self.n))
+        self._remember(self.objective())
+        return True
+
+    def _exact_residual(self, beta: np.ndarray, of: np.ndarray) -> np.ndarray:
+        support = np.flatnonzero(beta)
+        product = self.whole.kernel.partial_product(self.index[of], support, beta[support])
+        return self.problem.linear[of] - product
 
     def select(self, size: int, last: np.ndarray) -> np.ndarray:
         """The next working set: the worst violators of both sides, and who answers to them.
@@ -114,8 +156,8 @@ class ActiveSet:
         """The `count` free samples with the strongest coupling to the worst violators."""
         worst_growing = growing[np.argsort(-self.residual[growing])[:_WORST]]
         worst_shrinking = shrinking[np.argsort(self.residual[shrinking])[:_WORST]]
-        slots = self.fetch(np.concatenate([worst_growing, worst_shrinking]))
-        coupling = np.abs(self.cache.rows[slots]).sum(axis=0)[free]
+        worst = np.concatenate([worst_growing, worst_shrinking])
+        coupling = np.abs(self._part(worst, free)).sum(axis=0)
         return free[np.argpartition(-coupling, count)[:count]]
 
     def block(self, index: np.ndarray) -> np.ndarray:
@@ -142,15 +184,17 @@ class ActiveSet:
         A row that is not there is computed over the working set alone; over all samples
         it is computed once its sample has moved.
         """
-        if len(working) == self.n:
-            return self.block(working)
-        is_present = self.cache.slot_of[working] >= 0
+        return self.block(working) if len(working) == self.n else self._part(working, working)
+
+    def _part(self, index: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """K[index][:, columns]; rows that are not there are computed over these columns alone."""
+        is_present = self.cache.slot_of[index] >= 0
         present, absent = np.flatnonzero(is_present), np.flatnonzero(~is_present)
-        out = np.empty((len(working), len(working)), self.cache.rows.dtype)
-        self._gather(self.fetch(working[present]), working, out, present)
+        out = np.empty((len(index), len(columns)), self.cache.rows.dtype)
+        self._gather(self.fetch(index[present]), columns, out, present)
         if len(absent):
             with self._kernel_time():
-                self.problem.kernel.cross(working[absent], working, out, absent)
+                self.problem.kernel.cross(index[absent], columns, out, absent)
         return out
 
     def fetch(self, index: np.ndarray) -> np.ndarray:
@@ -220,12 +264,7 @@ class ActiveSet:
         """Set samples aside that are safely at their bound; whether any were."""
         violation, intercept = self.violation_and_intercept()
         margin = max(_SAFETY * violation, self.problem.tol)
-        at_upper = self.beta >= self.problem.upper
-        at_lower = self.beta <= self.problem.lower
-        settled = (at_upper & (self.residual > intercept + margin)) | (
-            at_lower & (self.residual < intercept - margin)
-        )
-        kept = np.flatnonzero(~settled)
+        kept = np.flatnonzero(~_settled(self.problem, self.beta, self.residual, intercept, margin))
         if len(kept) < 2 or len(kept) > _WORTH_SHRINKING * self.n:
             return False
         objective = self.objective()
@@ -236,6 +275,14 @@ class ActiveSet:
         self.cache.restrict(kept, self.problem.kernel)
         self._remember(objective)
         return True
+
+
+def _settled(problem: Problem, beta, residual, intercept: float, margin: float) -> np.ndarray:
+    """Whether a sample is at a bound, and by more than `margin` from leaving it."""
+    at_upper, at_lower = beta >= problem.upper, beta <= problem.lower
+    return (at_upper & (residual > intercept + margin)) | (
+        at_lower & (residual < intercept - margin)
+    )
 
 
 def _largest(values: np.ndarray, count: int) -> np.ndarray:

@@ -64,7 +64,9 @@ class CertifiedRun(ABC):
         like iterative refinement. If it does not, float64 rows are the last resort.
         """
         beta = self.problem.initial_beta()
-        residual = judged(self.problem, beta).residual if beta.any() else self.problem.linear
+        # To begin with, the precision of the rows will do where it does later on.
+        start = replace(self.problem, draft=precise_enough(self.problem, beta))
+        residual = judged(start, beta).residual if beta.any() else self.problem.linear
         passes = Passes()
         while True:
             self.may_shrink = self.shrinking and passes.may_shrink(self.problem.tol)

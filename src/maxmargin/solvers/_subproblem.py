@@ -22,8 +22,6 @@ from maxmargin.solvers.base import Solver
 # Kernel rows that a subproblem always has memory for.
 _LEAST_ROWS = 4
 _ROUNDING = 1e-12
-# Distance to the margin, which is 1 away from the boundary, from which on a sample comes back.
-_NEARLY = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,13 +168,10 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
     )
 
 
-def violating(lower, upper, beta, residual, intercept: float) -> np.ndarray:
-    """Whether a sample has β = 0 but lies on the wrong side of its margin, or nearly so.
-
-    Those that nearly do would be the next to come back.
-    """
-    outwards = (upper > 0) & (residual > intercept - _NEARLY)
-    inwards = (lower < 0) & (residual < intercept + _NEARLY)
+def violating(lower, upper, beta, residual, intercept: float, room: float = 0.0) -> np.ndarray:
+    """Whether a sample has β = 0 but is on the wrong side of its margin, or within `room` of it."""
+    outwards = (upper > 0) & (residual > intercept - room)
+    inwards = (lower < 0) & (residual < intercept + room)
     return (beta == 0) & (outwards | inwards)
 
 

@@ -66,7 +66,8 @@ class _Run(CertifiedRun):
     def __init__(self, problem: Problem, monitor: Monitor, size: int, shrinking: bool):
         super().__init__(problem, monitor, shrinking)
         self.size, self.rounds = size, 0
-        self.second_order = SecondOrder(lambda: monitor.should_stop(self.n_iter))
+        self.active: ActiveSet | None = None
+        self.second_order = SecondOrder(lambda: monitor.should_stop(0))
 
     def details(self) -> dict:
         """Where the time went, and what second-order steps were taken."""
@@ -78,13 +79,18 @@ class _Run(CertifiedRun):
     ) -> tuple[np.ndarray, Status | None]:
         """Rounds until the active samples are optimal; β of all, and the reason to stop early."""
         beta = beta.copy()
-        active = ActiveSet(problem, beta, residual, self.seconds)
+        active = self._active_samples(problem, beta, residual)
         violation, intercept = active.violation_and_intercept()
         nothing = np.empty(0, np.int64)
         working, stop, rounds = nothing, None, 0
         # A little less than tol leaves the drift of the residual its room.
         target = _TARGET * problem.tol
-        while violation > target and stop is None and rounds < max_rounds:
+        while stop is None and rounds < max_rounds:
+            if violation <= target:
+                if not self._corrected(active, beta, problem.tol - violation):
+                    break
+                violation, intercept = active.violation_and_intercept()
+                continue
             working = self._round(active, working, violation)
             violation, intercept = active.violation_and_intercept()
             beta[active.index] = active.beta  # before samples may be set aside with their β
@@ -104,6 +110,19 @@ class _Run(CertifiedRun):
                 objective = active.objective()
                 stop = self.monitor.update(self.n_iter, violation, objective, beta, intercept)
         return beta, stop
+
+    def _active_samples(self, problem: Problem, beta, residual) -> ActiveSet:
+        """Those of the last pass with their kernel rows where that is possible, else all."""
+        if self.active is None or not self.active.go_on(problem, beta, residual):
+            self.active = None  # its memory first
+            self.active = ActiveSet(problem, beta, residual, self.seconds)
+        return self.active
+
+    def _corrected(self, active: ActiveSet, beta: np.ndarray, margin: float) -> bool:
+        start = time.perf_counter()
+        corrected = active.correct(beta, margin)
+        self.seconds["certificate"] += time.perf_counter() - start
+        return corrected
 
     def _round(self, active: ActiveSet, last: np.ndarray, violation: float) -> np.ndarray:
         """One working set: select, fetch, optimise, update."""

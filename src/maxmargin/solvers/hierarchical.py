@@ -25,6 +25,8 @@ from maxmargin.solvers.base import Solver
 
 # Rows whose gradient is one task: of a fixed size, so that bits do not follow the workers.
 _ROWS_OF_A_TASK = 4096
+# Samples this near to the wrong side of their margin come back too: they would be the next.
+_ROOM = 0.1
 
 
 class HierarchicalSVM(Solver):
@@ -185,7 +187,7 @@ class InMemory(Course):
         now = certificate_from(self.problem, beta, np.concatenate(residuals))
         self.certificate = now
         lower, upper = self.problem.lower, self.problem.upper
-        outside = np.flatnonzero(violating(lower, upper, beta, now.residual, now.intercept))
+        outside = np.flatnonzero(violating(lower, upper, beta, now.residual, now.intercept, _ROOM))
         return Check(
             now.kkt_violation, now.objective, now.intercept, now.duality_gap,
             [Support(outside, np.zeros(len(outside)))], len(outside),
