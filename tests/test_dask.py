@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import dask.array as da
 import dask.dataframe as dd
@@ -74,11 +75,21 @@ def test_workers_give_the_bits_of_threads(client, data, certify):
     assert here.fit_report_.kernel_evaluations == there.fit_report_.kernel_evaluations
 
 
-def test_a_task_that_is_alone_has_the_threads_of_its_machine(client):
+def threads_after(seconds):
+    time.sleep(seconds)
+    return n_threads()
+
+
+def test_a_wide_task_has_the_threads_of_idle_workers(client):
     with Cluster(client) as executor:
-        among_others = executor.submit(n_threads, name="maxmargin-test")
-        alone = executor.submit(n_threads, name="maxmargin-test", alone=True)
-        assert among_others.result() == 1 and alone.result() == min(2, cpu_count())
+
+        def submit(seconds, wide):
+            return executor.submit(threads_after, seconds, name="maxmargin-test", wide=wide)
+
+        assert submit(0, wide=False).result() == 1
+        assert submit(0, wide=True).result() == min(2, cpu_count())
+        long = submit(1.0, wide=False)
+        assert submit(0, wide=True).result() == 1 and long.result() == 1
 
 
 class DiesOnce(Decomposition):

@@ -257,9 +257,9 @@ def test_samples_are_not_sent_with_each_task(overlapping, monkeypatch):
     sizes = []
     start = executors.Processes._start
 
-    def measured(self, function, arguments, alone):
+    def measured(self, function, arguments, wide):
         sizes.append(len(cloudpickle.dumps(arguments)))
-        return start(self, function, arguments, alone)
+        return start(self, function, arguments, wide)
 
     monkeypatch.setattr(executors.Processes, "_start", measured)
     X, y = overlapping

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
-from distributed import Client, Event, get_client, get_worker, wait
+from distributed import Client, Event, Future, get_client, get_worker, wait
 from joblib import cpu_count
 
 from maxmargin.distributed.executors import Executor
@@ -32,11 +32,14 @@ class Cluster(Executor):
     def __init__(self, client: Client):
         self.client = client
         self._published: list[str] = []
+        self._homes: dict = {}
         self._stop = StopEvent(f"maxmargin-stop-{uuid4().hex}")
-        self._threads: Counter[str] = Counter()
-        for address, count in client.nthreads().items():
-            self._threads[_machine(address)] += count
-        self.side_by_side = max(self._threads.values(), default=1)
+        threads: Counter[str] = Counter()
+        by_worker = client.nthreads()
+        self._workers = list(by_worker)
+        for address, count in by_worker.items():
+            threads[_machine(address)] += count
+        self.side_by_side = max(threads.values(), default=1)
 
     def put(self, value):
         sent = self.client.scatter(value, broadcast=True, hash=False)
@@ -51,10 +54,23 @@ class Cluster(Executor):
         self._published.append(name)
         return OnEveryWorker(name, {address: future.key for address, future in own.items()})
 
-    def submit(self, function, *arguments, name, alone=False):
-        threads = dict(self._threads) if alone else {}
-        key = f"{name}-{uuid4().hex}"
-        return self.client.submit(on_worker, threads, function, *arguments, key=key, pure=False)
+    def submit(self, function, *arguments, name, priority=0, wide=False, near=None):
+        return self.client.submit(
+            on_worker, wide, function, *arguments, key=f"{name}-{uuid4().hex}", pure=False,
+            priority=priority, workers=self._home(near), allow_other_workers=True,
+        )  # fmt: skip
+
+    def _home(self, near: Future | None) -> list[str]:
+        """The workers that hold a result; where one of them dies, others may do it.
+
+        All, if there is nothing to be near to: tasks without any would wait in another queue
+        of the scheduler's, behind whatever their priority.
+        """
+        if near is None:
+            return self._workers
+        if near.key not in self._homes:
+            self._homes[near.key] = list(self.client.who_has([near])[near.key])
+        return self._homes[near.key] or self._workers
 
     @property
     def stop_flag(self):
@@ -130,12 +146,22 @@ def _machine(address: str) -> str:
     return address.rsplit(":", 1)[0]
 
 
-def on_worker(threads: dict[str, int], function: Callable, *arguments):
+def on_worker(wide: bool, function: Callable, *arguments):
     """Run a task with the threads that the other tasks of this worker leave to it.
 
-    `threads` of a task that is alone says how many the workers of each machine have together.
+    Where it is `wide` and the other workers of this machine are idle, with theirs too.
     """
-    worker = get_worker()
-    own = worker.state.nthreads // max(1, len(worker.state.executing))
-    with session(max(1, own, min(threads.get(_machine(worker.address), 1), cpu_count()))):
+    state = get_worker().state
+    threads = max(1, state.nthreads // max(1, len(state.executing)))
+    if wide:
+        threads = max(threads, min(_idle_threads(), cpu_count()))
+    with session(threads):
         return function(*[a.value() if isinstance(a, OnEveryWorker) else a for a in arguments])
+
+
+def _idle_threads() -> int:
+    """Threads of all workers on this machine, or 0 if they have another task than this one."""
+    client, own = get_client(), _machine(get_worker().address)
+    tasks = sum(len(of) for address, of in client.processing().items() if _machine(address) == own)
+    threads = sum(n for address, n in client.nthreads().items() if _machine(address) == own)
+    return threads if tasks <= 1 else 0

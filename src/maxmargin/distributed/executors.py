@@ -44,11 +44,15 @@ class Executor(ABC):
         """Share a value with all workers, once; tasks get it where they are given the handle."""
 
     @abstractmethod
-    def submit(self, function: Callable, *arguments, name: str, alone: bool = False) -> Any:
+    def submit(
+        self, function: Callable, *arguments, name: str, priority: int = 0, wide: bool = False,
+        near: Any = None,
+    ) -> Any:  # fmt: skip
         """A future of function(*arguments); arguments may be handles, futures, lists of futures.
 
-        `name` tells the step to whoever watches. While a task that is `alone` runs there is
-        no other of this fit, so that it may use the threads of all workers on its machine.
+        `name` tells the step to whoever watches; the larger `priority` is served first. A
+        task that is `wide` also gets the threads of the other workers on its machine, if
+        these have nothing to do when it begins. `near` is the argument that should not move.
         """
 
     @abstractmethod
@@ -81,17 +85,18 @@ class _Graph(Executor):
         self._lock = threading.Lock()
 
     @abstractmethod
-    def _start(self, function: Callable, arguments: list, alone: bool) -> Future:
+    def _start(self, function: Callable, arguments: list, wide: bool) -> Future:
         """Begin a task whose arguments are all there."""
 
-    def submit(self, function, *arguments, name, alone=False):
+    def submit(self, function, *arguments, name, priority=0, wide=False, near=None):
+        # Tasks are begun in the order in which they come, and all workers have the same memory.
         outer: Future = Future()
         needed = [a for a in _flat(arguments) if isinstance(a, Future)]
         missing = len(needed)
 
         def begin() -> None:
             try:
-                inner = self._start(function, [_resolved(a) for a in arguments], alone)
+                inner = self._start(function, [_resolved(a) for a in arguments], wide)
             except BaseException as error:
                 outer.set_exception(error)
                 return
@@ -131,7 +136,7 @@ class Threads(_Graph):
     def request_stop(self):
         self._stop.requested = True
 
-    def _start(self, function, arguments, alone):
+    def _start(self, function, arguments, wide):
         with self._lock:
             self._busy += 1
         return self._pool.submit(self._run, function, [_value(a) for a in arguments])
@@ -163,7 +168,7 @@ class Processes(_Graph):
     def __init__(self, workers: int):
         super().__init__()
         self._workers = self.side_by_side = workers
-        self._count = 0
+        self._count = self._busy = 0
         self._threads = max(1, cpu_count() // workers)
         self._folder = Path(tempfile.mkdtemp(prefix="maxmargin-"))
         self._stop = StopFile(str(self._folder / "stop"))
@@ -180,11 +185,15 @@ class Processes(_Graph):
         if self._folder.is_dir():
             Path(self._stop.path).touch()
 
-    def _start(self, function, arguments, alone):
+    def _start(self, function, arguments, wide):
         from joblib.externals.loky.process_executor import TerminatedWorkerError
 
         result: Future = Future()
-        tries, threads = 0, cpu_count() if alone else self._threads
+        tries = 0
+        with self._lock:
+            self._busy += 1
+            idle = self._busy == 1
+        threads = cpu_count() if wide and idle else self._threads
 
         def attempt() -> None:
             inner = self._pool().submit(_in_process, threads, function, arguments)
@@ -198,6 +207,8 @@ class Processes(_Graph):
                 # Not in this thread: it belongs to the pool that is going down.
                 threading.Thread(target=attempt, daemon=True).start()
             else:
+                with self._lock:
+                    self._busy -= 1
                 _copy_result(result, inner)
 
         attempt()

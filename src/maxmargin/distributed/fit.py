@@ -45,15 +45,15 @@ class OnWorkers(Course):
     are; the second step takes the partitions' support vectors in `partitions` groups.
     """
 
-    def __init__(self, options, executor, samples, number: int, alone: bool,
-                 collection: Collection, pair, tol: float, seed: int, limits: dict):  # fmt: skip
-        super().__init__(options, executor, samples, number, alone, tol, limits)
-        self.pair, self.seed = pair, seed
+    def __init__(self, options, executor, samples, number: int, collection: Collection, pair,
+                 tol: float, seed: int, limits: dict):  # fmt: skip
         codes = np.arange(collection.counts.shape[1])
         positive = codes == pair[0]
         negative = ~positive if pair[1] is None else codes == pair[1]
         self.sides = [collection.counts[:, side].sum(axis=1) for side in (positive, negative)]
-        self.n_samples = int(sum(side.sum() for side in self.sides))
+        size = int(sum(side.sum() for side in self.sides))
+        super().__init__(options, executor, samples, number, size, tol, limits)
+        self.pair, self.seed = pair, seed
         here = np.flatnonzero(self.sides[0] + self.sides[1])
         self.here, self.partitions = here, collection.partitions
 
@@ -69,7 +69,7 @@ class OnWorkers(Course):
         futures = [
             self.executor.submit(
                 solve_local, self.samples, self.partitions[at], self._loans(at), task,
-                name="maxmargin-step-1",
+                name="maxmargin-step-1", priority=self.size, near=self.partitions[at],
             )
             for at in self.here.tolist()
         ]  # fmt: skip
@@ -87,30 +87,35 @@ class OnWorkers(Course):
             loans += [
                 self.executor.submit(
                     lend, self.partitions[other], self.pair, positive, self.seed,
-                    name="maxmargin-loan",
+                    name="maxmargin-loan", priority=self.size, near=self.partitions[other],
                 )
                 for other in lenders
             ]  # fmt: skip
         return loans
 
     def summary(self, answer):
-        return self.executor.submit(without_rows, answer, name="maxmargin-summary")
+        return self.executor.submit(
+            without_rows, answer, name="maxmargin-summary", priority=self.size
+        )
 
     def examine(self, answer, draft):
         submit = self.executor.submit
         verdicts = [
             submit(inspect, self.samples, self.partitions[at], self.number, answer, draft,
-                   name="maxmargin-certificate")
+                   name="maxmargin-certificate", priority=self.size, near=self.partitions[at])
             for at in self.here
         ]  # fmt: skip
-        heads = [submit(itemgetter(0), v, name="maxmargin-extremes") for v in verdicts]
+        heads = [
+            submit(itemgetter(0), v, name="maxmargin-extremes", priority=self.size)
+            for v in verdicts
+        ]
         extremes = []
         for head in heads:
             extremes.append((yield head))
         self.evaluations += sum(e.evaluations for e in extremes)
         violation = max(e.highest for e in extremes) - min(e.lowest for e in extremes)
         violators = [
-            submit(itemgetter(1), verdict, name="maxmargin-violators")
+            submit(itemgetter(1), verdict, name="maxmargin-violators", priority=self.size)
             for verdict, e in zip(verdicts, extremes)
             if e.n_violators
         ]
@@ -177,11 +182,11 @@ def fit_collection(estimator, solver, X, y, sample_weight):
                 if not courses:
                     limits = limits_of(monitor, executor)
                     courses = [
-                        OnWorkers(solver, executor, samples, at, len(pairs) == 1, collection, pair,
-                                  estimator.tol, seed, limits)
+                        OnWorkers(solver, executor, samples, at, collection, pair, estimator.tol,
+                                  seed, limits)
                         for at, pair in enumerate(pairs)
                     ]  # fmt: skip
-                    for course in sorted(courses, key=lambda each: -each.n_samples):
+                    for course in sorted(courses, key=lambda each: -each.size):
                         course.begin()
 
                 def tell(news: Support, monitor=monitor):
@@ -281,7 +286,7 @@ def _report(estimator, solver, collection, course: OnWorkers, monitor: Monitor) 
         seconds=monitor.seconds,
         n_iter=course.n_iter,
         kernel_evaluations=course.evaluations,
-        n_samples=course.n_samples,
+        n_samples=course.size,
         n_support=len(support.beta),
         n_bounded=int(np.count_nonzero(bounded)),
         objective=check.objective,

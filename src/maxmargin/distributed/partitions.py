@@ -21,7 +21,7 @@ from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.matrix import FeatureKernelMatrix
 from maxmargin.model import kernel_expansion
 from maxmargin.problem import Problem
-from maxmargin.solvers._subproblem import Samples, Support, Task, solve_union, violating
+from maxmargin.solvers._subproblem import Samples, Support, Task, returning, solve_union
 
 # Rows of a class that a partition lends to one that has none of it.
 LOAN = 250
@@ -204,7 +204,7 @@ class Extremes:
     highest : the largest p − Kβ of a sample whose β may grow
     lowest : the smallest of one whose β may shrink
     gap : its part of the duality gap
-    n_violators : samples with β = 0 on the wrong side of the margin
+    n_violators : samples with β = 0 that should come back
     """
 
     highest: float
@@ -237,12 +237,11 @@ def inspect(
     residual = linear - values
     slope = answer.intercept - residual
     gap = np.where(slope > 0, slope * (beta - lower), slope * (beta - upper)).sum()
-    outside = violating(lower, upper, beta, residual, answer.intercept)
-    worst = np.argsort(-np.abs(slope[outside]), kind="stable")[:_MOST_VIOLATORS]
-    chosen = np.sort(np.flatnonzero(outside)[worst])
+    back = returning(lower, upper, beta, residual, answer.intercept)
+    chosen = np.sort(back[:_MOST_VIOLATORS])
     extremes = Extremes(
         float(np.max(residual[beta < upper], initial=-np.inf)),
         float(np.min(residual[beta > lower], initial=np.inf)),
-        float(gap), int(outside.sum()), len(signs) * len(answer.beta),
+        float(gap), len(back), len(signs) * len(answer.beta),
     )  # fmt: skip
     return extremes, Support(part.samples[chosen], beta[chosen], part.rows[chosen])

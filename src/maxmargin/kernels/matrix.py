@@ -62,6 +62,7 @@ def kernel_tile(
 def expansion(function: KernelFunction, X, basis: Samples, coefficients: np.ndarray) -> np.ndarray:
     """K(X, basis) @ coefficients, a tile at a time, in the precision of the basis."""
     result = np.zeros((X.shape[0], coefficients.shape[1]))
+    coefficients = coefficients.astype(basis.dtype, copy=False)
 
     def evaluate(rows: slice) -> None:
         left = basis.like(X[rows])

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # Rounds of readmission without a better certificate before it counts as stuck.
 _PATIENCE = 3
-# Part of the last tolerance that the next subproblem with what came back is solved to. Where all
-# samples violate no more than this many times the tolerance of their part, nothing was lost.
+# Part of the violation that a subproblem with what came back is solved to. Where all samples
+# violate no more than this many times the tolerance of their part, nothing was lost.
 _CLOSER = 0.1
 _COMPLETE = 2.0
 # A method that yields futures, is sent their results, and returns a value.
@@ -55,24 +55,24 @@ class Course(ABC):
     Attributes
     ----------
     samples, number : handle of the `Samples` of the fit, and which of its problems this is
+    size : samples of the problem; the largest is served first
     awaited : the future whose result it needs next
     news : what was solved so far, in the order of submission
     support : the present answer
     check : what all samples say of it
     tol_now : the KKT violation to which what the first steps chose is solved next
-    alone : whether it is the only problem of the fit
     """
 
     support: Support
     check: Check
 
     def __init__(
-        self, options: HierarchicalSVM, executor: Executor, samples, number: int, alone: bool,
+        self, options: HierarchicalSVM, executor: Executor, samples, number: int, size: int,
         tol: float, limits: dict,
     ):  # fmt: skip
         self.options, self.executor, self.tol = options, executor, tol
         self.tol_now = max(tol, _CLOSER * options.filter_tol) if options.certify else tol
-        self.samples, self.number, self.alone = samples, number, alone
+        self.samples, self.number, self.size = samples, number, size
         self.base: Solver = options.base_solver()
         self.limits = limits
         self.news: list[Support] = []
@@ -124,7 +124,7 @@ class Course(ABC):
         task = self.task(step, **others)
         return self.executor.submit(
             solve_union, self.samples, parts, task,
-            name=f"maxmargin-{step}", alone=self.alone and not step.startswith("step"),
+            name=f"maxmargin-{step}", priority=self.size, wide=not step.startswith("step"),
         )  # fmt: skip
 
     def _run(self) -> Waits:
@@ -145,13 +145,18 @@ class Course(ABC):
                 stopped = self.support.status in STOPPED
                 if self.optimal or stuck or stopped or not self.options.certify:
                     break
-            complete = self.check.violation <= _COMPLETE * self.tol_now
-            self.tol_now = self.tol if complete else max(self.tol, _CLOSER * self.tol_now)
+            self.tol_now = max(self.tol, self._next_tol())
             self.rounds += 1
             self.readmitted += self.check.n_violators
             answer = self.solve([answer, *self.check.violators], "readmission")
             yield from self._count("readmission", answer)
         self.support = yield answer
+
+    def _next_tol(self) -> float:
+        """How well the next subproblem is worth solving: no better than samples are missing."""
+        if self.check.violation <= _COMPLETE * self.tol_now:
+            return self.tol
+        return min(self.tol_now, _CLOSER * self.check.violation)
 
     def _steps(self) -> Waits:
         """Section 2: the subproblems of the parts, their combination, the union."""

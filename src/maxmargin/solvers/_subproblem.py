@@ -22,6 +22,10 @@ from maxmargin.solvers.base import Solver
 # Kernel rows that a subproblem always has memory for.
 _LEAST_ROWS = 4
 _ROUNDING = 1e-12
+# Distance to the margin within which a sample is nearly on its wrong side, and the support vectors
+# for each of those that come back.
+_ROOM = 0.1
+_FOR_EACH = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,11 +172,17 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
     )
 
 
-def violating(lower, upper, beta, residual, intercept: float, room: float = 0.0) -> np.ndarray:
-    """Whether a sample has β = 0 but is on the wrong side of its margin, or within `room` of it."""
-    outwards = (upper > 0) & (residual > intercept - room)
-    inwards = (lower < 0) & (residual < intercept + room)
-    return (beta == 0) & (outwards | inwards)
+def returning(lower, upper, beta, residual, intercept: float) -> np.ndarray:
+    """The samples with β = 0 that should come back, those farthest on the wrong side first.
+
+    These are the samples on the wrong side of their margin and, for each four support
+    vectors, one of those that are nearly there: they would be the next.
+    """
+    beyond = np.where(upper > 0, residual - intercept, intercept - residual)
+    beyond[beta != 0] = -np.inf
+    there = np.count_nonzero(beyond > 0)
+    nearly = min(np.count_nonzero(beyond > -_ROOM) - there, np.count_nonzero(beta) // _FOR_EACH)
+    return np.argsort(-beyond, kind="stable")[: there + nearly]
 
 
 def _on_bounds(beta: np.ndarray, problem: Problem) -> np.ndarray:

@@ -20,13 +20,11 @@ from maxmargin.parallel import split
 from maxmargin.problem import Problem
 from maxmargin.solution import Solution
 from maxmargin.solvers._course import STOPPED, Check, Course, drive, limits_of
-from maxmargin.solvers._subproblem import SharedSamples, Support, violating
+from maxmargin.solvers._subproblem import SharedSamples, Support, returning
 from maxmargin.solvers.base import Solver
 
 # Rows whose gradient is one task: of a fixed size, so that bits do not follow the workers.
 _ROWS_OF_A_TASK = 4096
-# Samples this near to the wrong side of their margin come back too: they would be the next.
-_ROOM = 0.1
 
 
 class HierarchicalSVM(Solver):
@@ -128,10 +126,7 @@ class _Together(Solver):
         # The largest first: nothing could run beside its last step otherwise.
         for number in sorted(range(len(self._problems)), key=lambda at: -self._problems[at].n):
             problem = self._problems[number]
-            course = InMemory(
-                self._options, self._executor, samples, number, len(self._problems) == 1,
-                problem, limits,
-            )  # fmt: skip
+            course = InMemory(self._options, self._executor, samples, number, problem, limits)
             self._courses[id(problem)] = course
             course.begin()
 
@@ -141,10 +136,8 @@ class InMemory(Course):
 
     certificate: Certificate
 
-    def __init__(
-        self, options, executor, samples, number: int, alone: bool, problem: Problem, limits: dict
-    ):
-        super().__init__(options, executor, samples, number, alone, problem.tol, limits)
+    def __init__(self, options, executor, samples, number: int, problem: Problem, limits: dict):
+        super().__init__(options, executor, samples, number, problem.n, problem.tol, limits)
         self.problem = problem
 
     def known(self):
@@ -173,7 +166,7 @@ class InMemory(Course):
         tasks = [
             self.executor.submit(
                 SharedSamples.residual, self.samples, self.number, rows, answer, draft,
-                name="maxmargin-certificate",
+                name="maxmargin-certificate", priority=self.size,
             )
             for rows in split(self.problem.n, _ROWS_OF_A_TASK)
         ]  # fmt: skip
@@ -186,8 +179,8 @@ class InMemory(Course):
         beta[self.support.samples] = self.support.beta
         now = certificate_from(self.problem, beta, np.concatenate(residuals))
         self.certificate = now
-        lower, upper = self.problem.lower, self.problem.upper
-        outside = np.flatnonzero(violating(lower, upper, beta, now.residual, now.intercept, _ROOM))
+        back = returning(self.problem.lower, self.problem.upper, beta, now.residual, now.intercept)
+        outside = np.sort(back)
         return Check(
             now.kkt_violation, now.objective, now.intercept, now.duality_gap,
             [Support(outside, np.zeros(len(outside)))], len(outside),
