@@ -19,7 +19,7 @@ from maxmargin.solvers._smo_steps import SECOND_ORDER, set_penalties, smo_steps
 
 _GATHER_ROWS = 128
 # From this many times the room for them on, free samples are chosen by their coupling to this
-# many of the worst violators on each side (covertype, 20,000 rows: 203 rounds instead of 2,218).
+# many of the worst violators on each side.
 _MANY_FREE = 2
 _WORST = 8
 # Kernel values that one thread passes over in the time that it takes to wake another.
