@@ -59,17 +59,23 @@ def kernel_tile(
     return function.from_products(out, left.norms, right.norms[columns])
 
 
-def expansion(function: KernelFunction, X, basis: Samples, coefficients: np.ndarray) -> np.ndarray:
-    """K(X, basis) @ coefficients, a tile at a time, in the precision of the basis."""
-    result = np.zeros((X.shape[0], coefficients.shape[1]))
+def expansion(
+    function: KernelFunction, X, basis: Samples, coefficients: np.ndarray, index=None
+) -> np.ndarray:
+    """K(X[index], basis) @ coefficients, a tile at a time, in the precision of the basis.
+
+    Rows of X are taken for each tile: X[index] as a whole could be as large as X.
+    """
+    n = X.shape[0] if index is None else len(index)
+    result = np.zeros((n, coefficients.shape[1]))
     coefficients = coefficients.astype(basis.dtype, copy=False)
 
     def evaluate(rows: slice) -> None:
-        left = basis.like(X[rows])
+        left = basis.like(X[rows] if index is None else X[index[rows]])
         for columns in split(basis.n, _TILE_COLUMNS):
             result[rows] += kernel_tile(function, left, basis, columns) @ coefficients[columns]
 
-    run_blocks(evaluate, split(X.shape[0], _TILE_ROWS))
+    run_blocks(evaluate, split(n, _TILE_ROWS))
     return result
 
 
@@ -260,9 +266,9 @@ class FeatureKernelMatrix(KernelMatrix):
         if self.function.name == "linear":
             return self._through_weights(samples, coefficients)
         basis = as_samples(self.X[samples], np.float64, centre=self.function.translation_invariant)
-        X = self.X if self._index is None else self.X[self._index]
         self.count(len(index) * self.n)
-        return expansion(self.function, X, basis, coefficients[:, np.newaxis])[:, 0]
+        together = coefficients[:, np.newaxis]
+        return expansion(self.function, self.X, basis, together, self._index)[:, 0]
 
     def _through_weights(self, samples: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
         """The linear kernel's product as X (X[samples]ᵀ c), without any kernel values."""
@@ -284,9 +290,9 @@ class FeatureKernelMatrix(KernelMatrix):
         own = self.positions()
         centre = self.function.translation_invariant
         basis = as_samples(self.X[own[index]], np.float64, centre=centre)
-        X = self.X[own[rows]]
         self.count(len(index) * len(rows))
-        return expansion(self.function, X, basis, coefficients[:, np.newaxis])[:, 0]
+        together = coefficients[:, np.newaxis]
+        return expansion(self.function, self.X, basis, together, own[rows])[:, 0]
 
     def columns(self, index):
         samples = index if self._index is None else self._index[index]

@@ -52,6 +52,10 @@ class CertifiedRun(ABC):
     ) -> tuple[np.ndarray, Status | None]:
         """Rounds until the active samples are optimal; β of all, and the reason to stop early."""
 
+    def left_some_out(self) -> bool:
+        """Whether the last pass set samples aside, or may have done so."""
+        return self.may_shrink
+
     def seconds_by_part(self) -> dict:
         """The seconds as a report's details have them."""
         return {f"seconds_{name}": round(value, 6) for name, value in self.seconds.items()}
@@ -80,7 +84,7 @@ class CertifiedRun(ABC):
                 return Status.CONVERGED
             if stop is not None:
                 return stop
-            following = passes.next_problem(self.problem, beta, violation, self.may_shrink)
+            following = passes.next_problem(self.problem, beta, violation, self.left_some_out())
             if following is None:
                 return Status.STALLED
             self.problem = following

@@ -111,6 +111,9 @@ class _Run(CertifiedRun):
                 stop = self.monitor.update(self.n_iter, violation, objective, beta, intercept)
         return beta, stop
 
+    def left_some_out(self) -> bool:
+        return self.active is not None and self.active.n < self.problem.n
+
     def _active_samples(self, problem: Problem, beta, residual) -> ActiveSet:
         """Those of the last pass with their kernel rows where that is possible, else all."""
         if self.active is None or not self.active.go_on(problem, beta, residual):
