@@ -280,7 +280,7 @@ def draw(args, results: Results) -> None:
         if points:
             axes[2].loglog(*zip(*sorted(points)), marker="o", label=label)
     axes[2].set(xlabel="n", ylabel="seconds")
-    axes[2].legend()
+    axes[2].legend(loc="lower right", fontsize="small")
     figure.tight_layout()
     figure.savefig(args.out / "figures.png", dpi=80)
 
