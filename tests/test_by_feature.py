@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import oracle
 from maxmargin.kernels.by_feature import TILE, kernel_values
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix, PrecomputedKernelMatrix
+from maxmargin.kernels.matrix import FeatureKernelMatrix
+from maxmargin.kernels.values import PrecomputedKernelMatrix
 
 FUNCTIONS = [
     KernelFunction("linear"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from maxmargin.kernels.cache import RowCache, cache_bytes
-from maxmargin.kernels.matrix import PrecomputedKernelMatrix
+from maxmargin.kernels.values import PrecomputedKernelMatrix
 
 
 def matrix(n=12):

@@ -14,7 +14,8 @@ from maxmargin import SVC
 from maxmargin.formulations import c_svc
 from maxmargin.kernels.averaged import AveragedKernelMatrix, averaged_kernel
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix, PrecomputedKernelMatrix
+from maxmargin.kernels.matrix import FeatureKernelMatrix
+from maxmargin.kernels.values import PrecomputedKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.solvers import SMO, ClusterSVM

@@ -9,7 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 import oracle
 from maxmargin import SVC
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix, PrecomputedKernelMatrix
+from maxmargin.kernels.matrix import FeatureKernelMatrix
+from maxmargin.kernels.values import PrecomputedKernelMatrix
 from maxmargin.solvers import IRWLS
 from maxmargin.solvers._irwls_chunks import LARGEST, RANDOM, SMALLEST, select_chunk
 from maxmargin.solvers._irwls_engine import DenseSystem, LowRankSystem, _Gram, solve_stages

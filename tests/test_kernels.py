@@ -10,12 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import oracle
 from maxmargin.kernels import _sparse, matrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import (
-    CallableKernelMatrix,
-    FeatureKernelMatrix,
-    PrecomputedKernelMatrix,
-)
+from maxmargin.kernels.matrix import FeatureKernelMatrix
 from maxmargin.kernels.samples import DenseSamples, SparseSamples, as_samples
+from maxmargin.kernels.values import CallableKernelMatrix, PrecomputedKernelMatrix
 from maxmargin.model import callable_expansion, kernel_expansion, precomputed_expansion
 from maxmargin.parallel import session
 

@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose
 import oracle
 from maxmargin.formulations import c_svc
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix, PrecomputedKernelMatrix
+from maxmargin.kernels.matrix import FeatureKernelMatrix
+from maxmargin.kernels.values import PrecomputedKernelMatrix
 from maxmargin.optimality import certify, violation_and_intercept
 from maxmargin.problem import Problem, nearest_feasible
 from maxmargin.solvers._certified import judged

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import call_kernel, expansion
+from maxmargin.kernels.matrix import expansion
 from maxmargin.kernels.samples import as_samples
+from maxmargin.kernels.values import call_kernel
 
 
 def kernel_expansion(

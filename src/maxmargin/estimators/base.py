@@ -176,9 +176,9 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
 
     def _kernel_matrix(self, X, gamma: float, memory: int):
         from maxmargin.kernels.functions import KernelFunction
-        from maxmargin.kernels.matrix import (
+        from maxmargin.kernels.matrix import FeatureKernelMatrix
+        from maxmargin.kernels.values import (
             CallableKernelMatrix,
-            FeatureKernelMatrix,
             PrecomputedKernelMatrix,
             call_kernel,
         )

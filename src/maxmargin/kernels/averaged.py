@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.kernels.matrix import FeatureKernelMatrix, KernelMatrix, PrecomputedKernelMatrix
+from maxmargin.kernels.matrix import FeatureKernelMatrix, KernelMatrix
+from maxmargin.kernels.values import PrecomputedKernelMatrix
 from maxmargin.parallel import split
 
 _TILE_ROWS = 256

@@ -9,8 +9,9 @@ import numpy as np
 import psutil
 
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix, _check_finite, call_kernel, kernel_tile
+from maxmargin.kernels.matrix import FeatureKernelMatrix, _check_finite, kernel_tile
 from maxmargin.kernels.samples import as_samples
+from maxmargin.kernels.values import call_kernel
 from maxmargin.parallel import run_blocks, split
 from maxmargin.search._path import find_twins
 

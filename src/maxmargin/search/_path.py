@@ -11,7 +11,7 @@ import numpy as np
 
 from maxmargin.formulations import c_svc
 from maxmargin.kernels._rows import gather_block, subtract_rows
-from maxmargin.kernels.matrix import PrecomputedKernelMatrix
+from maxmargin.kernels.values import PrecomputedKernelMatrix
 from maxmargin.monitor import Interrupt, Monitor
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.problem import Problem, nearest_feasible

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from maxmargin.kernels.averaged import averaged_kernel
-from maxmargin.kernels.matrix import KernelMatrix, PrecomputedKernelMatrix
+from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.kernels.values import PrecomputedKernelMatrix
 from maxmargin.problem import Problem
 
 # A C times kernel value up to which a problem is solved at once, not by continuation.
