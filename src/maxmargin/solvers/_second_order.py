@@ -22,6 +22,7 @@ _PAIR_STEP = 1.1  # per sample of the working set
 _GATHER = 1.0  # per kernel value
 _UPDATE = 0.25  # per kernel value
 _FLOP = 0.02
+_NEWTON_FLOP = 0.04  # what follows the factorisation included
 _LOW_RANK_STEPS = 60
 _PASSES_OVER_FACTOR = 2.0  # per entry of the factor
 _EXPECTED_RANK = 200
@@ -65,7 +66,7 @@ class SecondOrder:
         if not 2 <= len(free) <= active.cache.n_slots:
             return False
         values = _GATHER * len(free) + _UPDATE * active.n
-        cost = _FLOP * len(free) ** 3 / 3 + len(free) * values
+        cost = _NEWTON_FLOP * len(free) ** 3 / 3 + len(free) * values
         cheap = self._since_newton > _HARDLY_COUNTS * cost
         if self._since_newton > cost and (cheap or self._settled(active, free, cost)):
             return self._newton(active, free)
