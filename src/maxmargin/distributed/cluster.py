@@ -34,12 +34,8 @@ class Cluster(Executor):
         self._published: list[str] = []
         self._homes: dict = {}
         self._stop = StopEvent(f"maxmargin-stop-{uuid4().hex}")
-        threads: Counter[str] = Counter()
-        by_worker = client.nthreads()
-        self._workers = list(by_worker)
-        for address, count in by_worker.items():
-            threads[_machine(address)] += count
-        self.side_by_side = max(threads.values(), default=1)
+        self._workers = list(client.nthreads())
+        self.side_by_side = max(_threads_by_machine(client).values(), default=1)
 
     def put(self, value):
         sent = self.client.scatter(value, broadcast=True, hash=False)
@@ -146,6 +142,13 @@ def _machine(address: str) -> str:
     return address.rsplit(":", 1)[0]
 
 
+def _threads_by_machine(client: Client) -> Counter[str]:
+    threads: Counter[str] = Counter()
+    for address, count in client.nthreads().items():
+        threads[_machine(address)] += count
+    return threads
+
+
 def on_worker(wide: bool, function: Callable, *arguments):
     """Run a task with the threads that the other tasks of this worker leave to it.
 
@@ -163,5 +166,4 @@ def _idle_threads() -> int:
     """Threads of all workers on this machine, or 0 if they have another task than this one."""
     client, own = get_client(), _machine(get_worker().address)
     tasks = sum(len(of) for address, of in client.processing().items() if _machine(address) == own)
-    threads = sum(n for address, n in client.nthreads().items() if _machine(address) == own)
-    return threads if tasks <= 1 else 0
+    return _threads_by_machine(client)[own] if tasks <= 1 else 0

@@ -67,9 +67,9 @@ class OnWorkers(Course):
         step = "step-1" if len(self.here) > 1 else "union"
         task = self.task(step)
         futures = [
-            self.executor.submit(
+            self.submit(
                 solve_local, self.samples, self.partitions[at], self._loans(at), task,
-                name="maxmargin-step-1", priority=self.size, near=self.partitions[at],
+                name="step-1", near=self.partitions[at],
             )
             for at in self.here.tolist()
         ]  # fmt: skip
@@ -85,37 +85,32 @@ class OnWorkers(Course):
             after = (at + 1 + np.arange(len(side))) % len(side)
             lenders = [other for other in after if side[other] > 0][:_LENDERS]
             loans += [
-                self.executor.submit(
+                self.submit(
                     lend, self.partitions[other], self.pair, positive, self.seed,
-                    name="maxmargin-loan", priority=self.size, near=self.partitions[other],
+                    name="loan", near=self.partitions[other],
                 )
                 for other in lenders
             ]  # fmt: skip
         return loans
 
     def summary(self, answer):
-        return self.executor.submit(
-            without_rows, answer, name="maxmargin-summary", priority=self.size
-        )
+        return self.submit(without_rows, answer, name="summary")
 
     def examine(self, answer, draft):
-        submit = self.executor.submit
+        submit = self.submit
         verdicts = [
             submit(inspect, self.samples, self.partitions[at], self.number, answer, draft,
-                   name="maxmargin-certificate", priority=self.size, near=self.partitions[at])
+                   name="certificate", near=self.partitions[at])
             for at in self.here
         ]  # fmt: skip
-        heads = [
-            submit(itemgetter(0), v, name="maxmargin-extremes", priority=self.size)
-            for v in verdicts
-        ]
+        heads = [submit(itemgetter(0), v, name="extremes") for v in verdicts]
         extremes = []
         for head in heads:
             extremes.append((yield head))
         self.evaluations += sum(e.evaluations for e in extremes)
         violation = max(e.highest for e in extremes) - min(e.lowest for e in extremes)
         violators = [
-            submit(itemgetter(1), verdict, name="maxmargin-violators", priority=self.size)
+            submit(itemgetter(1), verdict, name="violators")
             for verdict, e in zip(verdicts, extremes)
             if e.n_violators
         ]

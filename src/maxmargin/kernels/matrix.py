@@ -135,11 +135,10 @@ class KernelMatrix(ABC):
 
     def subtract(self, residual, index: np.ndarray, change: np.ndarray, of=None) -> None:
         """residual −= K[of][:, index] @ change in the precision of `rows`; `of` defaults to all."""
-        everything = of is None
-        part = (
-            self.product(index, change) if everything else self.partial_product(of, index, change)
-        )
-        residual -= part
+        if of is None:
+            residual -= self.product(index, change)
+        else:
+            residual -= self.partial_product(of, index, change)
 
     def cross(
         self, index: np.ndarray, columns: np.ndarray, out: np.ndarray, slots: np.ndarray
@@ -262,10 +261,14 @@ class FeatureKernelMatrix(KernelMatrix):
         samples = index if self._index is None else self._index[index]
         if self.function.name == "linear":
             return self._through_weights(samples, coefficients)
+        return self._expanded(samples, coefficients, self._index)
+
+    def _expanded(self, samples: np.ndarray, coefficients: np.ndarray, of) -> np.ndarray:
+        """Σ_s k(x, x_s) · coefficients[s] in float64 for the rows `of` of X, or all of them."""
         basis = as_samples(self.X[samples], np.float64, centre=self.function.translation_invariant)
-        self.count(len(index) * self.n)
-        together = coefficients[:, np.newaxis]
-        return expansion(self.function, self.X, basis, together, self._index)[:, 0]
+        values = expansion(self.function, self.X, basis, coefficients[:, np.newaxis], of)[:, 0]
+        self.count(len(samples) * len(values))
+        return values
 
     def _through_weights(self, samples: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
         """The linear kernel's product as X (X[samples]ᵀ c), without any kernel values."""
@@ -285,11 +288,7 @@ class FeatureKernelMatrix(KernelMatrix):
         if len(index) == 0:
             return np.zeros(len(rows))
         own = self.positions()
-        centre = self.function.translation_invariant
-        basis = as_samples(self.X[own[index]], np.float64, centre=centre)
-        self.count(len(index) * len(rows))
-        together = coefficients[:, np.newaxis]
-        return expansion(self.function, self.X, basis, together, own[rows])[:, 0]
+        return self._expanded(own[index], coefficients, own[rows])
 
     def columns(self, index):
         samples = index if self._index is None else self._index[index]

@@ -122,10 +122,14 @@ class Course(ABC):
     def solve(self, parts: list, step: str, **others):
         """A future of the subproblem of these parts."""
         task = self.task(step, **others)
+        wide = not step.startswith("step")
+        return self.submit(solve_union, self.samples, parts, task, name=step, wide=wide)
+
+    def submit(self, function: Callable, *arguments, name: str, **others):
+        """A task of this course, as its executor takes it."""
         return self.executor.submit(
-            solve_union, self.samples, parts, task,
-            name=f"maxmargin-{step}", priority=self.size, wide=not step.startswith("step"),
-        )  # fmt: skip
+            function, *arguments, name=f"maxmargin-{name}", priority=self.size, **others
+        )
 
     def _run(self) -> Waits:
         """The steps, and then readmissions until the answer to `tol` is optimal.

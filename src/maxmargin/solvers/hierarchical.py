@@ -164,9 +164,9 @@ class InMemory(Course):
     def examine(self, answer, draft):
         """The gradient of all samples, in parallel, and the certificate that it gives."""
         tasks = [
-            self.executor.submit(
+            self.submit(
                 SharedSamples.residual, self.samples, self.number, rows, answer, draft,
-                name="maxmargin-certificate", priority=self.size,
+                name="certificate",
             )
             for rows in split(self.problem.n, _ROWS_OF_A_TASK)
         ]  # fmt: skip
@@ -179,8 +179,8 @@ class InMemory(Course):
         beta[self.support.samples] = self.support.beta
         now = certificate_from(self.problem, beta, np.concatenate(residuals))
         self.certificate = now
-        back = returning(self.problem.lower, self.problem.upper, beta, now.residual, now.intercept)
-        outside = np.sort(back)
+        lower, upper = self.problem.lower, self.problem.upper
+        outside = np.sort(returning(lower, upper, beta, now.residual, now.intercept))
         return Check(
             now.kkt_violation, now.objective, now.intercept, now.duality_gap,
             [Support(outside, np.zeros(len(outside)))], len(outside),
