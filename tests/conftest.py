@@ -1,5 +1,7 @@
 """Small data sets that the tests share."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,6 +12,21 @@ from sklearn.preprocessing import StandardScaler
 # The first call of a compiled leaf may compile it, so a deadline would measure the compiler.
 settings.register_profile("tests", deadline=None, derandomize=True, max_examples=30)
 settings.load_profile("tests")
+
+
+def pytest_configure(config):
+    """Delete compiled code that may be stale.
+
+    Numba looks at the file of a function alone, not at those of the functions that it calls.
+    """
+    if hasattr(config, "workerinput"):
+        return
+    package = Path(__file__).parents[1] / "src" / "maxmargin"
+    leaves = [path for path in package.rglob("*.py") if "njit" in path.read_text("utf-8")]
+    newest = max((path.stat().st_mtime for path in leaves), default=0.0)
+    for compiled in package.rglob("*.nb[ic]"):
+        if compiled.stat().st_mtime < newest:
+            compiled.unlink()
 
 
 @pytest.fixture(scope="session")

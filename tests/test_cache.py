@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from maxmargin.kernels import cache as module
 from maxmargin.kernels.cache import RowCache, cache_bytes
 from maxmargin.kernels.values import PrecomputedKernelMatrix
 
@@ -56,6 +57,22 @@ def test_least_recently_used_is_dropped():
     check_held_rows(cache, K)
 
 
+def test_new_memory_is_for_rows_that_are_used_again(monkeypatch):
+    monkeypatch.setattr(module, "_FREE_BYTES", 3 * 12 * 8)
+    K = matrix()
+    cache = RowCache(PrecomputedKernelMatrix(K), 10**6)
+    for clock, sample in enumerate([4, 5, 6, 7, 8]):  # each once: three places do
+        cache.fetch(np.array([sample]), clock)
+    assert_array_equal(np.flatnonzero(cache.slot_of >= 0), [6, 7, 8])
+    for clock in range(5, 5 + 3 * module._USES_OF_A_ROW):
+        cache.fetch(np.array([8]), clock)
+    cache.fetch(np.array([9]), 99)
+    assert_array_equal(np.flatnonzero(cache.slot_of >= 0), [6, 7, 8, 9])
+    cache.fetch(np.arange(1, 9), 100)  # rows asked for together always have room
+    assert_array_equal(np.flatnonzero(cache.slot_of >= 0), np.arange(1, 9))
+    check_held_rows(cache, K)
+
+
 def test_rows_asked_for_together_do_not_drop_each_other():
     K = matrix()
     cache = RowCache(PrecomputedKernelMatrix(K), 3 * K[0].nbytes)
@@ -86,6 +103,12 @@ def test_less_than_two_rows_gets_a_sentence():
 @given(st.data())
 def test_any_sequence_of_fetches_and_restrictions(data):
     """Whatever is asked: the rows that the cache says it holds are right, within its bytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FREE_BYTES", data.draw(st.integers(0, 17)) * 15 * 8)
+        check_sequence(data)
+
+
+def check_sequence(data):
     K = matrix(15)
     whole = PrecomputedKernelMatrix(K)
     n_bytes = data.draw(st.integers(2, 17)) * K[0].nbytes

@@ -211,6 +211,26 @@ def test_same_bits_for_the_same_threads():
     assert first.n_iter_ == second.n_iter_
 
 
+@pytest.mark.parametrize("slots", [5, 40, 64, 500])
+@pytest.mark.parametrize("cheap", [False, True])
+def test_working_sets_larger_than_the_cache(slots, cheap):
+    """Rows that find no place are computed for the moment; the residual is right all the time."""
+    X, y = two_gaussians(500, seed=3)
+    problem = problem_of(X, y, 10.0, cache_bytes=slots * 500 * 8)
+    problem.kernel.cheap = cheap
+    active = ActiveSet(problem, np.zeros(500), problem.linear, defaultdict(float))
+    working = np.empty(0, np.int64)
+    for _ in range(12):
+        working = active.select(64, working)
+        active.pair_steps(working, 1e-3, 500)
+        everything = np.arange(500)
+        assert_allclose(
+            active.residual, problem.linear - problem.kernel.product(everything, active.beta),
+            atol=1e-9,
+        )  # fmt: skip
+    assert active.cache.n_slots == slots
+
+
 def test_auto_says_why():
     X, y = two_gaussians(3000)
     small_cache = problem_of(X, y, 1.0, cache_bytes=30 * 3000 * 8)

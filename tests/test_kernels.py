@@ -11,7 +11,12 @@ import oracle
 from maxmargin.kernels import _sparse, matrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.matrix import FeatureKernelMatrix
-from maxmargin.kernels.samples import DenseSamples, SparseSamples, as_samples
+from maxmargin.kernels.samples import (
+    DenseSamples,
+    SparseSamples,
+    as_samples,
+    with_few_nonzeros,
+)
 from maxmargin.kernels.values import CallableKernelMatrix, PrecomputedKernelMatrix
 from maxmargin.model import callable_expansion, kernel_expansion, precomputed_expansion
 from maxmargin.parallel import session
@@ -58,6 +63,7 @@ def data(storage, n=37, d=20, seed=0):
 def test_feature_matrix(function, storage, dtype, tiles, monkeypatch):
     monkeypatch.setattr(matrix, "_TILE_ROWS", tiles[0])
     monkeypatch.setattr(matrix, "_TILE_COLUMNS", tiles[1])
+    monkeypatch.setattr(matrix, "_WORTH_SUMMING", tiles[0] // 32)
     X = data(storage)
     K = FeatureKernelMatrix(X, function, dtype)
     assert isinstance(K._samples, SparseSamples if storage == "sparse" else DenseSamples)
@@ -285,6 +291,38 @@ def test_sparse_products(pair, dtype):
     assert_allclose(out[1:-1], expected, atol=1e-4 if dtype == np.float32 else 1e-12)
     assert (out[[0, -1]] == 9.0).all()
     assert_allclose(left.norms, (to_dense(left) ** 2).sum(axis=1), rtol=1e-5)
+
+
+@given(sparse_pairs(), st.sampled_from([np.float32, np.float64]), st.floats(0.01, 3))
+def test_sums_of_rbf_values_that_are_not_stored(pair, dtype, gamma):
+    basis, targets, rows = pair
+    coefficients = np.random.default_rng(0).normal(size=basis.shape[0])
+    expected = naive(targets, basis, KernelFunction("rbf", gamma))[rows] @ coefficients
+    # A margin around the result shows whether the padding of a panel is added as well.
+    out = np.full(len(expected) + 2, 9.0)
+    samples = SparseSamples(basis, dtype)
+    for _ in range(2):  # the second time with the panel that the first has left
+        samples.add_rbf_expansion(
+            gamma, coefficients, SparseSamples(targets, dtype), rows, out[1:-1]
+        )
+    assert_allclose(out[1:-1] - 9.0, 2 * expected, atol=1e-4 if dtype == np.float32 else 1e-12)
+    assert_array_equal(out[[0, -1]], 9.0)
+
+
+@precisions
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_dense_input_with_few_nonzeros_is_kept_as_sparse(dtype, order):
+    X = data("sparse", n=5000, d=16).toarray().astype(dtype)
+    X[7] = 0
+    X[-1, -1] = np.nan  # not a zero: others will complain of it
+    for threads in (1, 2):
+        with session(threads):
+            compact = with_few_nonzeros(np.asarray(X, order=order))
+        assert compact.dtype == dtype and compact.has_canonical_format
+        assert_array_equal(compact.toarray(), X)
+        assert compact.nnz == np.count_nonzero(X)
+    for unchanged in (data("dense"), X[:, :15], compact):
+        assert with_few_nonzeros(unchanged) is unchanged
 
 
 def to_dense(samples):

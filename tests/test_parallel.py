@@ -19,6 +19,7 @@ from maxmargin.parallel import (
     blas_threads,
     n_threads,
     resolve_n_jobs,
+    run_beside,
     run_blocks,
     session,
     split,
@@ -118,6 +119,22 @@ def test_blocks_keep_their_order_and_run_on_threads():
     names.clear()
     run_blocks(work, range(3))  # outside a session: here and now
     assert names == [threading.current_thread().name] * 3
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_work_beside_other_work(threads):
+    done = []
+
+    def other():
+        done.extend(run_blocks(lambda k: k, range(9)))
+
+    with session(threads):
+        assert run_beside(lambda: threading.current_thread(), other) is not None
+        assert done == list(range(9))
+        with pytest.raises(ZeroDivisionError):
+            run_beside(lambda: 1 / 0, other)
+        with pytest.raises(ZeroDivisionError):
+            run_beside(other, lambda: 1 / 0)
 
 
 def test_an_error_in_a_block_comes_out():

@@ -12,7 +12,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -153,6 +153,19 @@ def stream_blocks(function: Callable, blocks: Iterable) -> Iterator:
     if threads <= 1:
         return map(function, blocks)
     return _pool(n_threads()).map(function, blocks)
+
+
+def run_beside(function: Callable, other: Callable):
+    """function(), which is one thread's work, while the other threads do other()'s blocks."""
+    if n_threads() == 1:
+        other()
+        return function()
+    future = _pool(n_threads()).submit(function)
+    try:
+        other()
+    finally:
+        wait([future])
+    return future.result()
 
 
 def stream_side_by_side(function: Callable, items: Iterable) -> Iterator:

@@ -14,18 +14,25 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
+
+from maxmargin.kernels._elementwise import _rbf32, _rbf64
 
 # A panel row holds two 64-byte vectors: two independent sums hide the latency of the additions.
+# Four need fewer instructions a value, but waste more where a panel is not full.
 _VECTOR_BYTES = 64
 _VECTORS_PER_PANEL_ROW = 2
+_VECTORS_PER_WIDE_ROW = 4
+# Samples that a panel meets before their products become kernel values.
+_TILE_SAMPLES = 16
 _INT32 = ir.IntType(32)
 _INT64 = ir.IntType(64)
 
 
-def panel_width(dtype) -> int:
+def panel_width(dtype, wide: bool = False) -> int:
     """Number of samples in one panel for values of this type."""
-    return _VECTORS_PER_PANEL_ROW * _VECTOR_BYTES // np.dtype(dtype).itemsize
+    vectors = _VECTORS_PER_WIDE_ROW if wide else _VECTORS_PER_PANEL_ROW
+    return vectors * _VECTOR_BYTES // np.dtype(dtype).itemsize
 
 
 def _vector_at(builder, data, offset, vector, element_bytes):
@@ -40,9 +47,14 @@ def _store_vector(builder, value, data, offset, vector, element_bytes):
     builder.store(value, pointer).align = element_bytes
 
 
-@intrinsic
-def _sparse_row_times_panel(typing_context, data, indices, start, stop, panel, tile, tile_row):
-    """tile[tile_row, :] = Σ_k data[k] · panel[indices[k], :] for start ≤ k < stop."""
+@intrinsic(prefer_literal=True)
+def _sparse_row_times_panel(
+    typing_context, data, indices, start, stop, panel, tile, tile_row, vectors
+):
+    """tile[tile_row, :] = Σ_k data[k] · panel[indices[k], :] for start ≤ k < stop.
+
+    A row of the panel has `vectors` vectors, which is a literal number.
+    """
 
     def generate(context, builder, signature, args):
         arrays = [
@@ -52,7 +64,7 @@ def _sparse_row_times_panel(typing_context, data, indices, start, stop, panel, t
         values, columns, panel_data, tile_data = (array.data for array in arrays)
         element = context.get_data_type(data.dtype)
         element_bytes = data.dtype.bitwidth // 8
-        lanes = panel_width(f"f{element_bytes}")
+        lanes = vectors.literal_value * _VECTOR_BYTES // element_bytes
         vector = ir.VectorType(element, lanes)
         zero = ir.Constant(vector, [ir.Constant(element, 0.0)] * lanes)
         total = cgutils.alloca_once_value(builder, zero)
@@ -75,7 +87,7 @@ def _sparse_row_times_panel(typing_context, data, indices, start, stop, panel, t
         return context.get_dummy_value()
 
     index = types.int64
-    return types.void(data, indices, index, index, panel, tile, index), generate
+    return types.void(data, indices, index, index, panel, tile, index, vectors), generate
 
 
 @intrinsic
@@ -144,7 +156,16 @@ def sparse_products(data, indices, indptr, start, stop, panel, first_row, n_rows
     while j < stop:
         count = min(size, stop - j)
         for r in range(count):
-            _sparse_row_times_panel(data, indices, indptr[j + r], indptr[j + r + 1], panel, tile, r)
+            _sparse_row_times_panel(
+                data,
+                indices,
+                indptr[j + r],
+                indptr[j + r + 1],
+                panel,
+                tile,
+                r,
+                _VECTORS_PER_PANEL_ROW,
+            )
         if count == size and n_rows == lanes:
             _store_transposed(tile, out, first_row, j - start)
         else:
@@ -216,3 +237,86 @@ def squared_norms(data, indptr):
             total += np.float64(data[k]) * np.float64(data[k])
         norms[i] = total
     return norms
+
+
+def _rbf(products, row_norms, column_norms, gamma):
+    """The leaf of the right precision."""
+
+
+@overload(_rbf)
+def _rbf_of_type(products, row_norms, column_norms, gamma):
+    leaf = _rbf32 if products.dtype == types.float32 else _rbf64
+
+    def call(products, row_norms, column_norms, gamma):
+        leaf(products, row_norms, column_norms, gamma)
+
+    return call
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+def add_rbf_expansion(
+    data, indices, indptr, norms, coefficients, gamma,
+    target_data, target_indices, target_indptr, target_norms, start, stop, panel, out,
+):  # fmt: skip
+    """out[t − start] += Σ_j coefficients[j] · k(target t, sample j) for start ≤ t < stop.
+
+    A panel of targets meets one sample after the other, and no kernel value leaves the
+    first-level cache. Sums over a few samples have the precision of the values, sums of
+    those are in float64. `panel` is a scratch array of zeros of the wide width.
+    """
+    n, lanes = indptr.size - 1, panel.shape[1]
+    size = _TILE_SAMPLES
+    tile = np.empty((size, lanes), panel.dtype)
+    panel_norms = np.zeros(lanes, panel.dtype)
+    partial = np.empty(lanes, panel.dtype)
+    total = np.empty(lanes)
+    for first in range(start, stop, lanes):
+        count = min(lanes, stop - first)
+        fill_panel(target_data, target_indices, target_indptr, first, count, panel)
+        panel_norms[:count] = target_norms[first : first + count]
+        total[:] = 0
+        for begin in range(0, n, size):
+            end = min(begin + size, n)
+            for j in range(begin, end):
+                _sparse_row_times_panel(
+                    data,
+                    indices,
+                    indptr[j],
+                    indptr[j + 1],
+                    panel,
+                    tile,
+                    j - begin,
+                    _VECTORS_PER_WIDE_ROW,
+                )
+            _rbf(tile[: end - begin], norms[begin:end], panel_norms, gamma)
+            partial[:] = 0
+            for j in range(begin, end):
+                for lane in range(lanes):
+                    partial[lane] += coefficients[j] * tile[j - begin, lane]
+            for lane in range(lanes):
+                total[lane] += partial[lane]
+        clear_panel(target_indices, target_indptr, first, count, panel)
+        for lane in range(count):
+            out[first - start + lane] += total[lane]
+
+
+@njit(cache=True, nogil=True)
+def count_nonzeros(X, counts):
+    """counts[i] = number of non-zeros of row i."""
+    for i in range(X.shape[0]):
+        count = 0
+        for j in range(X.shape[1]):
+            count += X[i, j] != 0
+        counts[i] = count
+
+
+@njit(cache=True, nogil=True)
+def take_nonzeros(X, data, indices):
+    """The non-zeros of X row by row, and their columns."""
+    at = 0
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            if X[i, j] != 0:
+                data[at] = X[i, j]
+                indices[at] = j
+                at += 1

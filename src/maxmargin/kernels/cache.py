@@ -15,8 +15,11 @@ from maxmargin.parallel import run_blocks, split
 _SHARE_OF_FREE_MEMORY = 0.3
 # More than this is not taken even if it is free: a kernel value is computed about as fast as the
 # operating system provides new memory for it (a9a: 4.5 s with all its rows kept, 2.4 s with this).
-_ENOUGH_BYTES = 512 * 2**20
+_ENOUGH_BYTES = 256 * 2**20
 _ENOUGH_ROWS = 4096
+# So much is taken freely; beyond that new memory is for rows like those that were used this often.
+_FREE_BYTES = 64 * 2**20
+_USES_OF_A_ROW = 6
 # Rows that are moved together when the cache is laid out anew.
 _MOVED_ROWS = 256
 # Name under which a kernel matrix keeps the memory that its caches have returned.
@@ -35,7 +38,8 @@ class RowCache:
     """Kernel rows over all columns of a matrix, the least recently used dropped first.
 
     The memory is taken in one piece and never exceeds `n_bytes`; the operating
-    system provides it page by page as rows are filled.
+    system provides it page by page as rows are filled. While rows are hardly used
+    again, a new one takes the place of an old one instead of new memory.
 
     Attributes
     ----------
@@ -53,6 +57,7 @@ class RowCache:
             )
         n_values = min(n_bytes, kernel.n * row_bytes) // kernel.dtype.itemsize
         self._memory = _borrowed(kernel, n_values, self)
+        self._uses = 0
         self._lay_out(kernel, np.empty(0, np.int64))
 
     def _lay_out(self, kernel: KernelMatrix, owner: np.ndarray) -> None:
@@ -69,12 +74,16 @@ class RowCache:
         self._filled = len(owner)
 
     def fetch(self, index: np.ndarray, clock: int) -> np.ndarray:
-        """Make the rows `index` present, stamped with `clock`, and return their slots."""
+        """Make the rows `index`, at most `n_slots`, present and return their slots.
+
+        They are stamped with `clock`, the number of this call.
+        """
         present = self.slot_of[index] >= 0
         self.last_used[self.slot_of[index[present]]] = clock
+        self._uses += len(index)
         missing = index[~present]
         if len(missing):
-            slots = self._oldest_slots(len(missing))
+            slots = self._oldest_slots(len(missing), room=self._room(len(index)))
             dropped = self.owner[slots]
             self.slot_of[dropped[dropped >= 0]] = -1
             self.kernel.rows(missing, self.rows, slots)
@@ -104,18 +113,22 @@ class RowCache:
             self._memory[batch.start * kernel.n : batch.stop * kernel.n] = moved.reshape(-1)
         self._lay_out(kernel, held)
 
-    def _oldest_slots(self, count: int) -> np.ndarray:
-        empty = np.arange(self._filled, min(self._filled + count, self.n_slots))
+    def _room(self, needed: int) -> int:
+        """Slots that may be in use after a call for `needed` rows."""
+        freely = _FREE_BYTES // self.rows.itemsize // self.kernel.n
+        return min(self.n_slots, max(freely, needed, self._uses // _USES_OF_A_ROW))
+
+    def _oldest_slots(self, count: int, room: int) -> np.ndarray:
+        """Slots for `count` rows: empty ones up to `room`, else those unused for longest."""
+        in_use = self.last_used[: self._filled]
+        empty = np.arange(self._filled, max(self._filled, min(self._filled + count, room)))
         self._filled += len(empty)
         missing = count - len(empty)
         if missing == 0:
             return empty
-        if missing == 1 and len(empty) == 0:
-            return np.array([np.argmin(self.last_used)])
-        stamps = self.last_used.copy()
-        stamps[empty] = np.iinfo(np.int64).max
-        oldest = np.argpartition(stamps, missing - 1)[:missing]
-        return np.sort(np.concatenate([empty, oldest]))
+        if missing == 1:
+            return np.append(np.argmin(in_use), empty)
+        return np.append(np.sort(np.argpartition(in_use, missing - 1)[:missing]), empty)
 
 
 class _Returned(list):

@@ -17,12 +17,23 @@ import numpy as np
 
 from maxmargin.kernels._rows import subtract_rows
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.samples import Samples, aligned_zeros, as_samples
+from maxmargin.kernels.samples import (
+    Samples,
+    SparseSamples,
+    aligned_zeros,
+    as_samples,
+    with_few_nonzeros,
+)
 from maxmargin.parallel import n_threads, run_blocks, split
 
 # Tiles of this many rows and columns: large enough for BLAS to reach its speed.
 _TILE_ROWS = 512
 _TILE_COLUMNS = 1024
+# A value of this many products takes as long as to gather it from a row that is not in the
+# processor's cache (about 2 ns on two cores).
+_CHEAP_PRODUCTS = 128
+# From this many samples on, their sums are worth the layout that saves storing the values.
+_WORTH_SUMMING = 256
 _thread = threading.local()
 
 
@@ -66,14 +77,26 @@ def expansion(
     n = X.shape[0] if index is None else len(index)
     result = np.zeros((n, coefficients.shape[1]))
     coefficients = coefficients.astype(basis.dtype, copy=False)
+    summable = _summable(function, basis) if coefficients.shape[1] == 1 else None
 
     def evaluate(rows: slice) -> None:
         left = basis.like(X[rows] if index is None else X[index[rows]])
+        if summable is not None:
+            target = result[rows, 0]
+            summable.add_rbf_expansion(
+                function.gamma, coefficients[:, 0], left, slice(0, left.n), target
+            )
+            return
         for columns in split(basis.n, _TILE_COLUMNS):
             result[rows] += kernel_tile(function, left, basis, columns) @ coefficients[columns]
 
     run_blocks(evaluate, split(n, _TILE_ROWS))
     return result
+
+
+def _summable(function: KernelFunction, samples: Samples) -> SparseSamples | None:
+    """The samples if sums of their kernel values are made without storing the values."""
+    return samples if function.name == "rbf" and isinstance(samples, SparseSamples) else None
 
 
 class KernelMatrix(ABC):
@@ -83,12 +106,14 @@ class KernelMatrix(ABC):
     ----------
     n : number of samples
     dtype : precision of `rows`; everything else is float64
+    cheap : whether values are computed sooner than they are read from a cache of many rows
     evaluations : kernel values computed so far, those of its subsets included
     shared : what solvers keep for other problems on the same data; one for all subsets
     """
 
     n: int
     dtype: np.dtype
+    cheap = False
 
     def __init__(self, parent: KernelMatrix | None = None):
         self._count: list[int] = [0] if parent is None else parent._count
@@ -187,6 +212,7 @@ class FeatureKernelMatrix(KernelMatrix):
 
     def __init__(self, X, function: KernelFunction, dtype, parent=None, index=None):
         super().__init__(parent)
+        X = with_few_nonzeros(X) if parent is None else X
         self.X, self.function, self.dtype = X, function, np.dtype(dtype)
         self._index = index
         self._root: FeatureKernelMatrix = self if parent is None else parent._root
@@ -197,6 +223,7 @@ class FeatureKernelMatrix(KernelMatrix):
             own = parent._index if parent._index is not None else np.arange(parent.n)
             self._index, self._samples = own[index], parent._samples.subset(index)
         self.n = self._samples.n
+        self.cheap = self._samples.products_per_value <= _CHEAP_PRODUCTS
 
     def features(self):
         return self.X if self._index is None else self.X[self._index]
@@ -244,16 +271,30 @@ class FeatureKernelMatrix(KernelMatrix):
         return [(part, self._samples.subset(index[part])) for part in split(len(index), _TILE_ROWS)]
 
     def subtract(self, residual, index, change, of=None):
-        lefts, right = self._lefts(index), self._samples if of is None else self._samples.subset(of)
+        right = self._samples if of is None else self._samples.subset(of)
+        summable = _summable(self.function, self._samples)
+        if summable is not None and len(index) >= _WORTH_SUMMING:
+            self._subtract_sums(residual, summable.subset(index), change, right)
+        else:
+            self._subtract_tiles(residual, self._lefts(index), change, right)
+        self.count(len(index) * right.n)
 
+    def _subtract_sums(self, residual, left: SparseSamples, change, right: Samples) -> None:
+        def subtract(columns: slice) -> None:
+            target = residual[columns]
+            left.add_rbf_expansion(self.function.gamma, -change, right, columns, target)
+
+        run_blocks(subtract, split(right.n, _TILE_COLUMNS))
+
+    def _subtract_tiles(self, residual, lefts, change, right: Samples) -> None:
         def subtract(columns: slice) -> None:
             target = residual[columns]
             for part, left in lefts:
                 tile = kernel_tile(self.function, left, right, columns)
                 subtract_rows(target, tile, np.arange(left.n), change[part], 0, target.size)
 
-        run_blocks(subtract, split(right.n, _columns_of_tile(len(index), right.n)))
-        self.count(len(index) * right.n)
+        n_left = sum(left.n for _, left in lefts)
+        run_blocks(subtract, split(right.n, _columns_of_tile(n_left, right.n)))
 
     def product(self, index, coefficients):
         if len(index) == 0:

@@ -8,8 +8,12 @@ numbers give the same bits in either container.
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import scipy.sparse as sp
+
+from maxmargin.parallel import run_blocks, split
 
 # A dense product does 2·d flops a value at the speed of BLAS, a sparse one 2·nnz at about a fifth
 # of that speed (measured from d = 54 to d = 8,315): below this density the sparse one is faster.
@@ -19,6 +23,8 @@ _MIN_SPARSE_FEATURES = 16
 # Sparse input of a higher density is spread out, but only where that costs little memory.
 _MAX_SPREAD_BYTES = 256 * 2**20
 _DENSITY_SAMPLE = 2048
+# Rows that one task turns from dense to sparse.
+_CONVERTED_ROWS = 2048
 # The width of a vector register, and of a line of the processor's cache.
 _LINE_BYTES = 64
 
@@ -45,6 +51,11 @@ class DenseSamples:
             X = np.subtract(X, mean, dtype=np.result_type(X.dtype, np.float32))
         self.X = np.ascontiguousarray(X, dtype=self.dtype)
         self.norms = np.einsum("ij,ij->i", self.X, self.X)
+
+    @property
+    def products_per_value(self) -> float:
+        """Multiplications of one inner product."""
+        return self.n_features
 
     def like(self, X) -> DenseSamples:
         """Samples of other rows X, in the same storage."""
@@ -77,6 +88,10 @@ class SparseSamples:
         self.indptr = X.indptr.astype(np.int64, copy=False)
         self.norms = _leaves().squared_norms(self.data, self.indptr).astype(self.dtype)
 
+    @property
+    def products_per_value(self) -> float:
+        return len(self.data) / max(1, self.n)
+
     def like(self, X) -> SparseSamples:
         return SparseSamples(X if sp.issparse(X) else sp.csr_array(X), self.dtype)
 
@@ -91,14 +106,55 @@ class SparseSamples:
 
     def products(self, left, columns: slice, out: np.ndarray) -> None:
         leaves = _leaves()
-        panel = aligned_zeros((self.n_features, leaves.panel_width(self.dtype)), self.dtype)
+        panel = _panel(self.n_features, self.dtype)
         leaves.sparse_block(
             left.data, left.indices, left.indptr, self.data, self.indices, self.indptr,
             columns.start, columns.stop, panel, out,
         )  # fmt: skip
 
+    def add_rbf_expansion(self, gamma: float, coefficients, targets, rows: slice, out) -> None:
+        """out[i] += Σ_j coefficients[j] · exp(−γ‖target rows.start + i − sample j‖²)."""
+        _leaves().add_rbf_expansion(
+            self.data, self.indices, self.indptr, self.norms, coefficients.astype(self.dtype),
+            self.dtype.type(gamma), targets.data, targets.indices, targets.indptr, targets.norms,
+            rows.start, rows.stop, _panel(self.n_features, self.dtype, wide=True), out,
+        )  # fmt: skip
+
 
 Samples = DenseSamples | SparseSamples
+_thread = threading.local()
+
+
+def _panel(n_features: int, dtype, wide: bool = False) -> np.ndarray:
+    """Scratch memory of the calling thread for a panel; those who use it leave it zero."""
+    width = _leaves().panel_width(dtype, wide)
+    held = _thread.__dict__.setdefault("panels", {})
+    key = np.dtype(dtype).char, width
+    if key not in held or len(held[key]) < n_features:
+        held[key] = aligned_zeros((n_features, width), dtype)
+    return held[key][:n_features]
+
+
+def with_few_nonzeros(X):
+    """X as a CSR matrix where its products are faster as sparse ones, else as it is."""
+    if sp.issparse(X) or X.shape[1] < _MIN_SPARSE_FEATURES or not _mostly_zero(X):
+        return X
+    leaves, parts = _leaves(), split(X.shape[0], _CONVERTED_ROWS)
+    indptr = np.zeros(X.shape[0] + 1, np.int64)
+
+    def count(rows: slice) -> None:
+        leaves.count_nonzeros(np.ascontiguousarray(X[rows]), indptr[1:][rows])
+
+    run_blocks(count, parts)
+    np.cumsum(indptr, out=indptr)
+    data, indices = np.empty(indptr[-1], X.dtype), np.empty(indptr[-1], np.int32)
+
+    def take(rows: slice) -> None:
+        part = slice(indptr[rows.start], indptr[rows.stop])
+        leaves.take_nonzeros(np.ascontiguousarray(X[rows]), data[part], indices[part])
+
+    run_blocks(take, parts)
+    return sp.csr_array((data, indices, indptr), shape=X.shape)
 
 
 def as_samples(X, dtype, *, centre: bool = False) -> Samples:
@@ -116,8 +172,10 @@ def as_samples(X, dtype, *, centre: bool = False) -> Samples:
         if X.nnz <= SPARSE_DENSITY * n * n_features or spread_bytes > _MAX_SPREAD_BYTES:
             return SparseSamples(X, dtype)
         X = X.toarray()
-    elif n_features >= _MIN_SPARSE_FEATURES and _mostly_zero(X):
-        return SparseSamples(sp.csr_array(X), dtype)
+    else:
+        X = with_few_nonzeros(X)
+        if sp.issparse(X):
+            return SparseSamples(X, dtype)
     return DenseSamples(X, dtype, _mean_worth_removing(X) if centre else None)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from maxmargin.kernels._rows import gather_block, subtract_rows
 from maxmargin.kernels.cache import RowCache
 from maxmargin.optimality import violation_and_intercept
-from maxmargin.parallel import n_threads, run_blocks, split
+from maxmargin.parallel import n_threads, run_beside, run_blocks, split
 from maxmargin.problem import Problem
 from maxmargin.solvers._smo_steps import SECOND_ORDER, set_penalties, smo_steps
 
@@ -161,12 +161,27 @@ class ActiveSet:
         return free[np.argpartition(-coupling, count)[:count]]
 
     def block(self, index: np.ndarray) -> np.ndarray:
-        """K[index][:, index] in the precision of the rows, which are fetched where missing."""
-        slots = self.fetch(index)
-        if len(index) == self.cache.n_slots == self.n and np.array_equal(slots, index):
-            return self.cache.rows  # the whole matrix, in order
-        out = np.empty((len(index), len(index)), self.cache.rows.dtype)
-        self._gather(slots, index, out, np.arange(len(index)))
+        """K[index][:, index] in the precision of the rows."""
+        if len(index) == self.cache.n_slots == self.n:
+            slots = self.fetch(index)
+            if np.array_equal(slots, index):
+                return self.cache.rows  # the whole matrix, in order
+        return self._part(index, index)
+
+    def _part(self, index: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """K[index][:, columns] from the cached rows, or computed where these are missing.
+
+        Over all samples a row is computed once its own has moved, not before. Values that
+        are cheaply computed are not even read from there.
+        """
+        use_cached = (self.cache.slot_of[index] >= 0) & (not self.problem.kernel.cheap)
+        cached, computed = np.flatnonzero(use_cached), np.flatnonzero(~use_cached)
+        out = np.empty((len(index), len(columns)), self.cache.rows.dtype)
+        if len(cached):
+            self._gather(self.fetch(index[cached]), columns, out, cached)
+        if len(computed):
+            with self._kernel_time():
+                self.problem.kernel.cross(index[computed], columns, out, computed)
         return out
 
     def _gather(self, slots, columns: np.ndarray, out: np.ndarray, targets: np.ndarray) -> None:
@@ -177,25 +192,6 @@ class ActiveSet:
             gather_block(self.cache.rows, slots[part], columns, out, targets[part])
 
         run_blocks(gather, split(len(slots), max(_GATHER_ROWS, _WORTH_THREADS // len(columns))))
-
-    def _working_block(self, working: np.ndarray) -> np.ndarray:
-        """The same for a working set, of which only a few samples may move.
-
-        A row that is not there is computed over the working set alone; over all samples
-        it is computed once its sample has moved.
-        """
-        return self.block(working) if len(working) == self.n else self._part(working, working)
-
-    def _part(self, index: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """K[index][:, columns]; rows that are not there are computed over these columns alone."""
-        is_present = self.cache.slot_of[index] >= 0
-        present, absent = np.flatnonzero(is_present), np.flatnonzero(~is_present)
-        out = np.empty((len(index), len(columns)), self.cache.rows.dtype)
-        self._gather(self.fetch(index[present]), columns, out, present)
-        if len(absent):
-            with self._kernel_time():
-                self.problem.kernel.cross(index[absent], columns, out, absent)
-        return out
 
     def fetch(self, index: np.ndarray) -> np.ndarray:
         """The slots of these rows in the cache, where the missing ones are put."""
@@ -211,24 +207,42 @@ class ActiveSet:
 
     def pair_steps(self, working: np.ndarray, tol: float, max_steps: int) -> tuple[int, int]:
         """Optimise the working set by pair steps: how many were taken, how many samples moved."""
-        K = self._working_block(working)
+        K = self.block(working)
         beta, residual = self.beta[working], self.residual[working]
         lower, upper = self.problem.lower[working], self.problem.upper[working]
         grow = np.empty(len(working), np.float32)
         shrink = np.empty(len(working), np.float32)
         set_penalties(beta, lower, upper, grow, shrink)
         itself = np.arange(len(working))
-        _, steps, *_ = smo_steps(
-            K, itself, np.zeros_like(itself), 0, self.diagonal[working], beta, residual,
-            lower, upper, grow, shrink, tol, max_steps, SECOND_ORDER,
-        )  # fmt: skip
+
+        def optimise() -> int:
+            return smo_steps(
+                K, itself, np.zeros_like(itself), 0, self.diagonal[working], beta, residual,
+                lower, upper, grow, shrink, tol, max_steps, SECOND_ORDER,
+            )[1]  # fmt: skip
+
+        if len(working) == self.n:
+            # The steps keep the residual of the working set, and there are no other samples.
+            steps = optimise()
+            self.beta, self.residual = beta, residual
+            return steps, 0
+        steps = run_beside(optimise, lambda: self.fetch(self._likely_moves(working)))
         change = beta - self.beta[working]
         self.beta[working] = beta
-        if len(working) == self.n:
-            # The steps kept the residual of the working set, and there are no other samples.
-            self.residual = residual
-            return steps, 0
         return steps, self.update_residual(working, change)
+
+    def _likely_moves(self, working: np.ndarray) -> np.ndarray:
+        """Samples of a working set whose kernel rows are worth keeping, if they move.
+
+        They are free, and most free samples do move: threads that would wait for the pair
+        steps compute their rows meanwhile.
+        """
+        beta = self.beta[working]
+        free = (beta > self.problem.lower[working]) & (beta < self.problem.upper[working])
+        wanted = working[free & (self.cache.slot_of[working] < 0)]
+        if 2 * np.count_nonzero(free) <= len(free):
+            wanted = wanted[self._moves[wanted] >= _PASSING_MOVES]
+        return wanted[: self.cache.n_slots]
 
     def update_residual(self, index: np.ndarray, change: np.ndarray) -> int:
         """Carry a change of β over to the residual of all active samples; how many moved."""
@@ -258,7 +272,9 @@ class ActiveSet:
         beta = self.beta[index]
         free = (beta > self.problem.lower[index]) & (beta < self.problem.upper[index])
         again = (self._moves[index] > _PASSING_MOVES) | (2 * np.count_nonzero(free) > len(free))
-        return (free & again) | (self.cache.slot_of[index] >= 0)
+        kept = (free & again) | (self.cache.slot_of[index] >= 0)
+        kept[np.flatnonzero(kept)[self.cache.n_slots :]] = False
+        return kept
 
     def shrink(self) -> bool:
         """Set samples aside that are safely at their bound; whether any were."""

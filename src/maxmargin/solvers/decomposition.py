@@ -132,7 +132,7 @@ class _Run(CertifiedRun):
         start = time.perf_counter()
         # The first violators are as good as drawn by lot: few of their rows will be wanted again.
         grown = max(_FIRST_WORKING_SET, 2 * len(last)) if active.n > self.size else self.size
-        working = active.select(min(self.size, grown, active.cache.n_slots), last)
+        working = active.select(min(self.size, grown), last)
         selected, kernel = time.perf_counter(), self.seconds["kernel"]
         tol = _TARGET * active.problem.tol
         if len(working) < active.n:
