@@ -7,10 +7,13 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
+from maxmargin.kernels import _memory
 from maxmargin.kernels import cache as module
 from maxmargin.kernels.cache import RowCache, cache_bytes
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.matrix import FeatureKernelMatrix
 from maxmargin.kernels.values import PrecomputedKernelMatrix
 
 
@@ -163,6 +166,36 @@ def test_caches_on_the_same_data_use_the_same_memory_in_turn():
     del smaller
     assert len(pickle.dumps(kernel)) < len(pickle.dumps(kernel.K)) + 500
     assert RowCache(kernel, 1000)._memory.nbytes == 1000
+
+
+def test_small_memory_stays_with_the_process_and_large_memory_does_not(monkeypatch):
+    monkeypatch.setattr(_memory, "_kept", _memory.Returned())
+    monkeypatch.setattr(_memory, "_KEPT_BYTES", 1000)
+    for n_bytes, kept in [(800, [800]), (500, [800]), (900, [900]), (5000, [900])]:
+        borrower = RowCache.__new__(RowCache)
+        memory = _memory.borrow(n_bytes, borrower, _memory.Returned())
+        assert memory.nbytes == n_bytes
+        del borrower
+        assert [part.nbytes for part in _memory._kept] == kept
+    first, second = RowCache.__new__(RowCache), RowCache.__new__(RowCache)
+    lent = [_memory.borrow(600, each, _memory.Returned()) for each in (first, second)]
+    assert not np.shares_memory(*lent)
+    del first, second
+    assert sum(part.nbytes for part in _memory._kept) <= 1000
+
+
+def test_held_values_are_those_of_the_matrix():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.5), np.float64)
+    held, again = kernel.held(), kernel.held()
+    expected = kernel.columns(np.arange(30))
+    assert_allclose(held.in_memory(), expected, rtol=1e-14)
+    assert_allclose(again.product(np.arange(30), X[:, 0]), expected @ X[:, 0], rtol=1e-12)
+    assert not np.shares_memory(held.in_memory(), again.in_memory())
+    assert kernel.evaluations == held.evaluations == 3 * 900
+    assert held.restrict(np.arange(4)).in_memory() is None
+    for other in (np.asfortranarray(expected + np.eye(30) * X[:, :1]), np.eye(30, dtype=int)):
+        assert PrecomputedKernelMatrix(other).in_memory() is None
 
 
 def test_cache_size_in_bytes():

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import lru_cache
 
-from joblib import cpu_count
+import joblib
 from joblib.parallel import SequentialBackend, get_active_backend
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
@@ -53,6 +53,17 @@ def _in_control(change: Callable):
         free(force=True)
 
 
+def n_cores() -> int:
+    """Cores that this process may use, as joblib counts them, which reads several files."""
+    affinity = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    return _count_cores(frozenset(affinity), os.environ.get("LOKY_MAX_CPU_COUNT"))
+
+
+@lru_cache(maxsize=8)
+def _count_cores(affinity: frozenset, limit: str | None) -> int:
+    return joblib.cpu_count()
+
+
 def resolve_n_jobs(n_jobs: int | None) -> int:
     """Number of threads a fit may use.
 
@@ -61,7 +72,7 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     joblib set for BLAS inside one of its processes, else all cores.
     """
     if n_jobs is not None:
-        return max(1, cpu_count() + 1 + n_jobs) if n_jobs < 0 else n_jobs
+        return max(1, n_cores() + 1 + n_jobs) if n_jobs < 0 else n_jobs
     backend, configured = get_active_backend()
     # A task of joblib's runs in a thread other than the main one only where threads are workers.
     nested = bool(getattr(backend, "nesting_level", 0))
@@ -70,7 +81,7 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
         return 1
     if configured is not None and configured != 1:
         return max(1, backend.effective_n_jobs(configured))
-    return min(cpu_count(), _limit_of_environment())
+    return min(n_cores(), _limit_of_environment())
 
 
 def _limit_of_environment() -> int:

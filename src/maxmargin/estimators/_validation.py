@@ -51,7 +51,9 @@ def validate_training_data(estimator, X, y, sample_weight) -> TrainingData:
             "Precomputed matrix must be a square matrix. "
             f"Input is a {X.shape[0]}x{X.shape[1]} matrix."
         )
-    class_weight = compute_class_weight(estimator.class_weight, classes=classes, y=y)
+    class_weight = np.ones(len(classes))
+    if estimator.class_weight is not None:
+        class_weight = compute_class_weight(estimator.class_weight, classes=classes, y=y)
     sample_weights = _sample_weights(sample_weight, _num_samples(X))
     weights = sample_weights * class_weight[codes]
     codes = np.where(weights > 0, codes, -1)

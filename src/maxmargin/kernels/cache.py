@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
-
 import numpy as np
 import psutil
 
+from maxmargin.kernels._memory import Returned, borrow
 from maxmargin.kernels._rows import gather_block
 from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.parallel import run_blocks, split
@@ -17,7 +16,7 @@ _SHARE_OF_FREE_MEMORY = 0.3
 # operating system provides new memory for it (a9a: 4.5 s with all its rows kept, 2.4 s with this).
 _ENOUGH_BYTES = 256 * 2**20
 _ENOUGH_ROWS = 4096
-# So much is taken freely; beyond that new memory is for rows like those that were used this often.
+# So much is taken without asking; beyond it new memory is for rows that were used this often.
 _FREE_BYTES = 64 * 2**20
 _USES_OF_A_ROW = 6
 # Rows that are moved together when the cache is laid out anew.
@@ -30,6 +29,8 @@ def cache_bytes(cache_size: float | str, n_samples: int) -> int:
     """The memory for kernel values in bytes; `cache_size` is in MB (2²⁰ bytes) or "auto"."""
     if cache_size != "auto":
         return int(float(cache_size) * 2**20)
+    if 8 * n_samples**2 <= _FREE_BYTES:
+        return _FREE_BYTES
     enough = max(_ENOUGH_BYTES, 4 * n_samples * _ENOUGH_ROWS)
     return min(enough, int(_SHARE_OF_FREE_MEMORY * psutil.virtual_memory().available))
 
@@ -56,7 +57,8 @@ class RowCache:
                 f"{2 * row_bytes / 2**20:.3g} MB, the cache has {n_bytes / 2**20:.3g} MB."
             )
         n_values = min(n_bytes, kernel.n * row_bytes) // kernel.dtype.itemsize
-        self._memory = _borrowed(kernel, n_values, self)
+        returned = kernel.shared.setdefault(_RETURNED, Returned())
+        self._memory = borrow(n_values * kernel.dtype.itemsize, self, returned).view(kernel.dtype)
         self._uses = 0
         self._lay_out(kernel, np.empty(0, np.int64))
 
@@ -129,26 +131,3 @@ class RowCache:
         if missing == 1:
             return np.append(np.argmin(in_use), empty)
         return np.append(np.sort(np.argpartition(in_use, missing - 1)[:missing]), empty)
-
-
-class _Returned(list):
-    """Memory that caches have returned; it does not travel with what it is kept in."""
-
-    def __reduce__(self):
-        return _Returned, ()
-
-
-def _borrowed(kernel: KernelMatrix, n_values: int, borrower: RowCache) -> np.ndarray:
-    """Memory for kernel values, of the last cache on the same data where that is large enough.
-
-    New memory has to be cleared by the operating system, which takes about as long as to
-    compute the values: problems on the same data, one after the other, share it.
-    """
-    returned = kernel.shared.setdefault(_RETURNED, _Returned())
-    n_bytes = n_values * kernel.dtype.itemsize
-    memory = returned.pop() if returned else np.empty(0, np.uint8)
-    if memory.size < n_bytes:
-        del memory  # before more is taken
-        memory = np.empty(n_bytes, np.uint8)
-    weakref.finalize(borrower, returned.append, memory).atexit = False
-    return memory[:n_bytes].view(kernel.dtype)

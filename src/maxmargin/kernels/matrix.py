@@ -29,6 +29,8 @@ from maxmargin.parallel import n_threads, run_blocks, split
 # Tiles of this many rows and columns: large enough for BLAS to reach its speed.
 _TILE_ROWS = 512
 _TILE_COLUMNS = 1024
+# Kernel values that one thread computes in the time that it takes to wake another.
+_WORTH_THREADS = 100_000
 # A value of this many products takes as long as to gather it from a row that is not in the
 # processor's cache (about 2 ns on two cores).
 _CHEAP_PRODUCTS = 128
@@ -51,6 +53,8 @@ def _buffer(shape: tuple[int, int], dtype) -> np.ndarray:
 
 def _columns_of_tile(n_rows: int, n_columns: int) -> int:
     """Columns of a tile: wider where the rows are few, but at least one tile a thread."""
+    if n_rows * n_columns < _WORTH_THREADS:
+        return n_columns
     wide = _TILE_COLUMNS * max(1, _TILE_ROWS // max(1, n_rows))
     return max(_TILE_COLUMNS // 4, min(wide, -(-n_columns // n_threads())))
 
@@ -185,6 +189,16 @@ class KernelMatrix(ABC):
         apart = copy(self)
         apart._count = [0]
         return apart
+
+    def in_memory(self) -> np.ndarray | None:
+        """The whole matrix as an array of `dtype`, if it is one already."""
+        return None
+
+    def held(self) -> KernelMatrix:
+        """The same matrix with all its values in memory, for small ones."""
+        from maxmargin.kernels.values import HeldKernelMatrix
+
+        return HeldKernelMatrix(self)
 
     def restrict_in_double(self, index: np.ndarray) -> KernelMatrix:
         """The same with float64 rows, where the data behind the matrix allow it."""

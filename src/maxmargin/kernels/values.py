@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from maxmargin.kernels._memory import Returned, borrow
 from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.parallel import split
 
@@ -51,6 +52,13 @@ class PrecomputedKernelMatrix(_ValuesKernelMatrix):
         self.n = len(self.index)
         self.dtype = np.dtype(np.float32 if K.dtype == np.float32 else np.float64)
 
+    def in_memory(self):
+        ready = self._whole and self.K.flags.c_contiguous and self.K.dtype == self.dtype
+        return self.K if ready else None
+
+    def held(self):
+        return self
+
     def diagonal(self):
         return self.K[self.index, self.index].astype(np.float64)
 
@@ -65,6 +73,17 @@ class PrecomputedKernelMatrix(_ValuesKernelMatrix):
 
     def _values(self, rows: np.ndarray) -> np.ndarray:
         return self.K[rows] if self._whole else self.K[self.index[rows][:, np.newaxis], self.index]
+
+
+class HeldKernelMatrix(PrecomputedKernelMatrix):
+    """All values of another matrix, computed once."""
+
+    def __init__(self, of: KernelMatrix):
+        memory = borrow(of.n**2 * of.dtype.itemsize, self, Returned())
+        K = memory.view(of.dtype).reshape(of.n, of.n)
+        of.rows(np.arange(of.n), K)
+        super().__init__(K)
+        self.count_for(of)
 
 
 class CallableKernelMatrix(_ValuesKernelMatrix):

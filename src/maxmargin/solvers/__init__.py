@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 
 from maxmargin.solvers.auto import Auto
 from maxmargin.solvers.base import Solver
@@ -48,5 +49,9 @@ def make_solver(solver: str | Solver, *, shrinking: bool = True) -> Solver:
         raise ValueError(
             f"solver must be one of {sorted(SOLVERS)} or a solver object, got {solver!r}."
         )
-    takes = inspect.signature(SOLVERS[solver]).parameters
-    return SOLVERS[solver](**({"shrinking": shrinking} if "shrinking" in takes else {}))
+    return SOLVERS[solver](**({"shrinking": shrinking} if _may_shrink(solver) else {}))
+
+
+@cache
+def _may_shrink(solver: str) -> bool:
+    return "shrinking" in inspect.signature(SOLVERS[solver]).parameters

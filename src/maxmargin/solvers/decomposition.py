@@ -8,6 +8,7 @@ others in one pass. Where pair steps crawl, second-order steps take over.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,6 +27,8 @@ _STEPS_PER_ROUND = 50_000
 _FIRST_WORKING_SET = 256
 # Rounds between two attempts to set samples aside.
 _SHRINK_INTERVAL = 10
+# Up to this many samples all kernel values are computed once, if their rows are in float64.
+_HELD_SAMPLES = 512
 # Part of tol that the rounds aim at.
 _TARGET = 0.9
 
@@ -51,6 +54,8 @@ class Decomposition(Solver):
         self.shrinking = shrinking
 
     def solve(self, problem: Problem, monitor: Monitor) -> Solution:
+        if problem.n <= _HELD_SAMPLES and problem.kernel.dtype == np.float64:
+            problem = replace(problem, kernel=problem.kernel.held())
         run = _Run(problem, monitor, self.working_set, self.shrinking)
         status = run.until_certified()
         certificate = run.certificate

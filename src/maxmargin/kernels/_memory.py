@@ -1,0 +1,48 @@
+"""Memory for kernel values, lent and taken back.
+
+The operating system has to clear the memory that it gives, page by page, which takes
+about as long as to compute kernel values for it. So what one problem returns the
+next one uses: on the same data whatever its size, else only little.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+
+# What the process keeps between two fits, at most.
+_KEPT_BYTES = 8 * 2**20
+
+
+class Returned(list):
+    """Memory that was returned; it does not travel with what it is kept in."""
+
+    def __reduce__(self):
+        return Returned, ()
+
+
+_kept = Returned()
+
+
+def borrow(n_bytes: int, borrower, returned: Returned) -> np.ndarray:
+    """Bytes for as long as `borrower` lives; they go back to `returned`, or stay with the process.
+
+    Others may hold `returned` too: a list's `pop` and `append` cannot be interrupted.
+    """
+    if n_bytes <= _KEPT_BYTES:
+        returned = _kept
+    try:
+        memory = returned.pop()
+    except IndexError:
+        memory = np.empty(0, np.uint8)
+    if memory.size < n_bytes:
+        del memory  # before more is taken
+        memory = np.empty(n_bytes, np.uint8)
+    weakref.finalize(borrower, _take_back, returned, memory).atexit = False
+    return memory[:n_bytes]
+
+
+def _take_back(returned: Returned, memory: np.ndarray) -> None:
+    if returned is not _kept or sum(part.size for part in returned) + memory.size <= _KEPT_BYTES:
+        returned.append(memory)
