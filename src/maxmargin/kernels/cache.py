@@ -14,7 +14,7 @@ from maxmargin.parallel import run_blocks, split
 _SHARE_OF_FREE_MEMORY = 0.3
 # More than this is not taken even if it is free: a kernel value is computed about as fast as the
 # operating system provides new memory for it (a9a: 4.5 s with all its rows kept, 2.4 s with this).
-_ENOUGH_BYTES = 256 * 2**20
+_ENOUGH_BYTES = 512 * 2**20
 _ENOUGH_ROWS = 4096
 # So much is taken without asking; beyond it new memory is for rows that were used this often.
 _FREE_BYTES = 64 * 2**20

@@ -18,6 +18,8 @@ from maxmargin.problem import Problem
 from maxmargin.solvers._smo_steps import SECOND_ORDER, set_penalties, smo_steps
 
 _GATHER_ROWS = 128
+# Rows of this many values for one that is wanted: nearly each lies in a cache line of its own.
+_LONG_ROWS = 12
 # From this many times the room for them on, free samples are chosen by their coupling to this
 # many of the worst violators on each side.
 _MANY_FREE = 2
@@ -174,10 +176,11 @@ class ActiveSet:
     def _part(self, index: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """K[index][:, columns] from the cached rows, or computed where these are missing.
 
-        Over all samples a row is computed once its own has moved, not before. Values that
-        are cheaply computed are not even read from there.
+        Over all samples a row is computed once its own has moved, not before. Few values of
+        long rows are not even read from there, if they are cheap to compute.
         """
-        use_cached = (self.cache.slot_of[index] >= 0) & (not self.problem.kernel.cheap)
+        compute = self.problem.kernel.cheap and self.n > _LONG_ROWS * len(columns)
+        use_cached = (self.cache.slot_of[index] >= 0) & (not compute)
         cached, computed = np.flatnonzero(use_cached), np.flatnonzero(~use_cached)
         out = np.empty((len(index), len(columns)), self.cache.rows.dtype)
         if len(cached):
