@@ -25,10 +25,11 @@ class Problem:
     tol : the KKT violation at which the problem counts as solved
     cache_bytes : memory that kernel values may take
     start : a feasible β to start from, or None
+    start_residual : p − Kβ at the start, where somebody has computed it
     random_state : seed for solvers that draw random numbers
     groups : class number of each sample, or None; one-vs-rest joins many classes in one sign
-    draft : whether its answer only prepares another problem's: then it is judged in the
-        precision of the kernel's rows, and not refined
+    draft : whether others judge its answer: then the solver need not do so in float64, and
+        does not refine it
     """
 
     kernel: KernelMatrix
@@ -38,6 +39,7 @@ class Problem:
     tol: float = 1e-3
     cache_bytes: int = 200 * 2**20
     start: np.ndarray | None = None
+    start_residual: np.ndarray | None = None
     random_state: int = 0
     groups: np.ndarray | None = None
     draft: bool = False
@@ -68,6 +70,7 @@ class Problem:
             lower=self.lower[index],
             upper=self.upper[index],
             start=None if self.start is None else self.start[index],
+            start_residual=None,
             groups=None if self.groups is None else self.groups[index],
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from itertools import combinations
-from operator import itemgetter
+from operator import attrgetter
 
 import numpy as np
 import scipy.sparse as sp
@@ -56,6 +56,7 @@ class OnWorkers(Course):
         self.pair, self.seed = pair, seed
         here = np.flatnonzero(self.sides[0] + self.sides[1])
         self.here, self.partitions = here, collection.partitions
+        self._verdicts: list = [None] * len(here)
 
     def known(self):
         return []
@@ -98,24 +99,25 @@ class OnWorkers(Course):
 
     def examine(self, answer, draft):
         submit = self.submit
-        verdicts = [
+        self._verdicts = [
             submit(inspect, self.samples, self.partitions[at], self.number, answer, draft,
-                   name="certificate", near=self.partitions[at])
-            for at in self.here
+                   last, self.reach, name="certificate", near=self.partitions[at])
+            for at, last in zip(self.here, self._verdicts, strict=True)
         ]  # fmt: skip
-        heads = [submit(itemgetter(0), v, name="extremes") for v in verdicts]
+        heads = [submit(attrgetter("extremes"), v, name="extremes") for v in self._verdicts]
         extremes = []
         for head in heads:
             extremes.append((yield head))
         self.evaluations += sum(e.evaluations for e in extremes)
-        violation = max(e.highest for e in extremes) - min(e.lowest for e in extremes)
+        highest, lowest = max(e.highest for e in extremes), min(e.lowest for e in extremes)
         violators = [
-            submit(itemgetter(1), verdict, name="violators")
-            for verdict, e in zip(verdicts, extremes)
+            submit(attrgetter("violators"), verdict, name="violators")
+            for verdict, e in zip(self._verdicts, extremes)
             if e.n_violators
         ]
         return Check(
-            max(0.0, violation), self.support.objective, self.support.intercept,
+            self.spread(highest, lowest) if draft else max(0.0, highest - lowest),
+            self.support.objective, self.support.intercept,
             sum(e.gap for e in extremes), violators, sum(e.n_violators for e in extremes),
         )  # fmt: skip
 

@@ -21,7 +21,14 @@ from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.matrix import FeatureKernelMatrix
 from maxmargin.model import kernel_expansion
 from maxmargin.problem import Problem
-from maxmargin.solvers._subproblem import Samples, Support, Task, returning, solve_union
+from maxmargin.solvers._subproblem import (
+    Samples,
+    Support,
+    Task,
+    beyond,
+    returning,
+    solve_union,
+)
 
 # Rows of a class that a partition lends to one that has none of it.
 LOAN = 250
@@ -214,34 +221,49 @@ class Extremes:
     evaluations: int
 
 
-def inspect(
-    samples: TravellingSamples, partition: Partition, number: int, answer: Support, draft: bool
-) -> tuple[Extremes, Support]:
-    """Evaluate an answer on the rows of a partition: its extremes, and the worst violators.
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """The same with what stays on the worker: the worst violators, and how far all are beyond."""
 
-    In float64, but for a draft.
-    """
+    extremes: Extremes
+    violators: Support
+    beyond: np.ndarray
+
+
+def inspect(
+    samples: TravellingSamples, partition: Partition, number: int, answer: Support, draft: bool,
+    last: Verdict | None, reach: float,
+) -> Verdict:  # fmt: skip
+    """Evaluate an answer on the rows of a partition, as `Course.examine` says it."""
     part = partition.part(samples.pairs[number])
-    signs = np.where(part.rows.codes == samples.pairs[number][0], 1.0, -1.0)
-    linear, lower, upper = c_svc(signs, part.rows.costs)
-    beta = np.zeros(len(signs))
+    positive = part.rows.codes == samples.pairs[number][0]
+    linear, lower, upper = c_svc(np.where(positive, 1.0, -1.0), part.rows.costs)
+    beta = np.zeros(len(linear))
     own = np.isin(answer.samples, part.samples)
     beta[np.searchsorted(part.samples, answer.samples[own])] = answer.beta[own]
-    values = np.zeros(len(signs))
-    if len(answer.beta):
-        coefficients = answer.beta[:, np.newaxis]
+    outside = beta == 0
+    distance = np.full(len(beta), np.inf) if last is None else last.beyond.copy()
+    index = np.flatnonzero(outside & (distance > -reach)) if draft else np.arange(len(beta))
+    residual = linear[index]
+    if len(answer.beta) and len(index):
+        X = part.rows.X if len(index) == len(beta) else part.rows.X[index]
         dtype = np.float32 if draft else np.float64
-        values = kernel_expansion(
-            samples.function, part.rows.X, answer.rows.X, coefficients, dtype
-        )[:, 0]
-    residual = linear - values
+        coefficients = answer.beta[:, np.newaxis]
+        residual -= kernel_expansion(samples.function, X, answer.rows.X, coefficients, dtype)[:, 0]
+    beta, lower, upper = beta[index], lower[index], upper[index]
     slope = answer.intercept - residual
     gap = np.where(slope > 0, slope * (beta - lower), slope * (beta - upper)).sum()
-    back = returning(lower, upper, beta, residual, answer.intercept)
+    highest = float(np.max(residual[beta < upper], initial=-np.inf))
+    lowest = float(np.min(residual[beta > lower], initial=np.inf))
+    n_values = len(index) * len(answer.beta)
+    index, residual = index[beta == 0], residual[beta == 0]
+    distance[~outside] = np.inf  # not known, should they drop out
+    distance[index] = beyond(positive[index], residual, answer.intercept)
+    back = returning(distance[index], len(answer.beta))
     chosen = np.sort(back[:_MOST_VIOLATORS])
-    extremes = Extremes(
-        float(np.max(residual[beta < upper], initial=-np.inf)),
-        float(np.min(residual[beta > lower], initial=np.inf)),
-        float(gap), len(back), len(signs) * len(answer.beta),
-    )  # fmt: skip
-    return extremes, Support(part.samples[chosen], beta[chosen], part.rows[chosen])
+    at = index[chosen]
+    return Verdict(
+        Extremes(highest, lowest, float(gap), len(back), n_values),
+        Support(part.samples[at], np.zeros(len(at)), part.rows[at], residual[chosen]),
+        distance,
+    )

@@ -12,7 +12,7 @@ import numpy as np
 
 from maxmargin.kernels._rows import gather_block, subtract_rows
 from maxmargin.kernels.cache import RowCache
-from maxmargin.optimality import violation_and_intercept
+from maxmargin.optimality import Certificate, certificate_from, violation_and_intercept
 from maxmargin.parallel import n_threads, run_beside, run_blocks, split
 from maxmargin.problem import Problem
 from maxmargin.solvers._smo_steps import SECOND_ORDER, set_penalties, smo_steps
@@ -123,6 +123,19 @@ class ActiveSet:
         support = np.flatnonzero(beta)
         product = self.whole.kernel.partial_product(self.index[of], support, beta[support])
         return self.problem.linear[of] - product
+
+    def believed(self, beta: np.ndarray) -> Certificate:
+        """The certificate of β if the running residual is right, in the precision of the rows."""
+        aside = np.ones(self.whole.n, bool)
+        aside[self.index] = False
+        aside = np.flatnonzero(aside)
+        support, residual = np.flatnonzero(beta), self.whole.linear.copy()
+        residual[self.index] = self.residual
+        if len(aside) and len(support):
+            of_aside = residual[aside]
+            self.whole.kernel.subtract(of_aside, support, beta[support], aside)
+            residual[aside] = of_aside
+        return certificate_from(self.whole, beta, residual)
 
     def select(self, size: int, last: np.ndarray) -> np.ndarray:
         """The next working set: the worst violators of both sides, and who answers to them.

@@ -61,6 +61,7 @@ class Course(ABC):
     support : the present answer
     check : what all samples say of it
     tol_now : the KKT violation to which what the first steps chose is solved next
+    reach : how far from their margin samples are still examined by: the last violation
     """
 
     support: Support
@@ -75,6 +76,7 @@ class Course(ABC):
         self.samples, self.number, self.size = samples, number, size
         self.base: Solver = options.base_solver()
         self.limits = limits
+        self.reach = np.inf
         self.news: list[Support] = []
         self.n_iter = self.evaluations = self.rounds = self.readmitted = 0
         self.chain = 0.0
@@ -94,7 +96,16 @@ class Course(ABC):
 
     @abstractmethod
     def examine(self, answer, draft: bool) -> Waits:
-        """A `Check` of the answer (a future) by all samples; in float64 unless it is a draft."""
+        """A `Check` of the answer (a future): by all samples in float64, unless it is a draft.
+
+        A draft is examined by samples with β = 0 alone, and only by those that the last
+        examination did not find further than `reach` on the right side of their margin.
+        """
+
+    def spread(self, highest: float, lowest: float) -> float:
+        """The violation by samples with β = 0 of these extremes, and by those of the answer."""
+        own, middle = 0.5 * self.support.violation, self.support.intercept
+        return max(highest, middle + own) - min(lowest, middle - own)
 
     def summary(self, answer):
         """A future of what the client has to know of an answer."""
@@ -115,9 +126,8 @@ class Course(ABC):
         chooses = step.startswith("step")
         tol = max(self.options.filter_tol, self.tol) if chooses else self.tol_now
         memory = 1 / self.executor.side_by_side if chooses else 1.0
-        return Task(
-            self.base, self.number, tol, tol > self.tol, memory=memory, **self.limits, **others
-        )
+        draft = tol > self.tol or not self.options.certify
+        return Task(self.base, self.number, tol, draft, memory=memory, **self.limits, **others)
 
     def solve(self, parts: list, step: str, **others):
         """A future of the subproblem of these parts."""
@@ -141,6 +151,7 @@ class Course(ABC):
         while True:
             draft = self.tol_now > self.tol and self.support.status not in STOPPED
             self.check = yield from self.examine(answer, draft)
+            self.reach = self.check.violation
             self._tell_check()
             if not draft:
                 failures = failures + 1 if self.check.violation >= best else 0
@@ -152,7 +163,7 @@ class Course(ABC):
             self.tol_now = max(self.tol, self._next_tol())
             self.rounds += 1
             self.readmitted += self.check.n_violators
-            answer = self.solve([answer, *self.check.violators], "readmission")
+            answer = self.solve([answer, *self.check.violators], "readmission", resumes=True)
             yield from self._count("readmission", answer)
         self.support = yield answer
 

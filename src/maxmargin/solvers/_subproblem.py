@@ -37,6 +37,7 @@ class Support:
     samples : their numbers, ascending
     beta : signed coefficients, none of them zero in what a solver returns
     rows : the samples themselves, where those who read this have no access to them
+    residual : p − Kβ of each, where β is the whole answer that they are of or were checked with
     intercept, violation, objective : of the subproblem
     status, n_iter, seconds, evaluations, n_samples : how it was solved
     chain : seconds of the longest chain of subproblems that ends with this one
@@ -45,6 +46,7 @@ class Support:
     samples: np.ndarray
     beta: np.ndarray
     rows: Any = None
+    residual: np.ndarray | None = None
     intercept: float = 0.0
     violation: float = np.inf
     objective: float = 0.0
@@ -78,7 +80,7 @@ class SharedSamples(Samples):
         return samples, replace(self.problems[number].restrict(samples), start=start), None
 
     def residual(
-        self, number: int, rows: slice, support: Support, draft: bool
+        self, number: int, index: np.ndarray, support: Support, draft: bool
     ) -> tuple[np.ndarray, int]:
         """p − Kβ of some samples of a problem, and the kernel values it took.
 
@@ -86,7 +88,7 @@ class SharedSamples(Samples):
         """
         problem = self.problems[number]
         kernel = problem.kernel.counted_apart()
-        index, residual = np.arange(rows.start, rows.stop), problem.linear[rows].copy()
+        residual = problem.linear[index]
         if draft and len(support.samples):
             kernel.subtract(residual, support.samples, support.beta, index)
         else:
@@ -103,8 +105,9 @@ class Task:
     base : what solves it
     number : which of the fit's problems it is a part of
     tol : the KKT violation at which it counts as solved
-    draft : whether its answer only prepares another subproblem's
+    draft : whether all samples judge its answer before anybody relies on it
     share : factor on the β that its parts come with
+    resumes : whether its parts are one answer and samples with β = 0
     memory : part of the whole problem's memory that it may take
     max_iter, deadline, stop : limits; the deadline is a `time.time()`
     """
@@ -114,6 +117,7 @@ class Task:
     tol: float
     draft: bool = False
     share: float = 1.0
+    resumes: bool = False
     memory: float = 1.0
     max_iter: int = -1
     deadline: float | None = None
@@ -137,6 +141,7 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
         problem,
         tol=task.tol,
         draft=task.draft,
+        start_residual=_known_residual(index, parts) if task.resumes else None,
         start=start if start is not None and start.any() else None,
         cache_bytes=min(memory, problem.cache_bytes),
         kernel=problem.kernel.counted_apart(),
@@ -147,14 +152,15 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
     chain = max((part.chain for part in parts), default=0.0)
     status = monitor.should_stop(0)
     if status is not None or not (problem.upper.any() and problem.lower.any()):
-        beta = problem.initial_beta()
+        beta, residual = problem.initial_beta(), None
         found = Support(index, beta, status=status or Status.CONVERGED)
     else:
         solution = task.base.solve(problem, monitor)
         certificate = solution.certificate
         beta = _on_bounds(solution.beta, problem)
+        residual = None if certificate is None else certificate.residual
         found = Support(
-            index, beta, None, solution.intercept,
+            index, beta, None, None, solution.intercept,
             np.inf if certificate is None else certificate.kkt_violation,
             0.0 if certificate is None else certificate.objective,
             solution.status, solution.n_iter, evaluations=problem.kernel.evaluations,
@@ -166,23 +172,36 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
         samples=index[nonzero],
         beta=beta[nonzero],
         rows=None if rows is None else rows[nonzero],
+        residual=None if residual is None else residual[nonzero],
         seconds=seconds,
         n_samples=len(index),
         chain=chain + seconds,
     )
 
 
-def returning(lower, upper, beta, residual, intercept: float) -> np.ndarray:
+def _known_residual(index: np.ndarray, parts: list[Support]) -> np.ndarray | None:
+    """p − Kβ of all these samples at the start, if it came with the parts."""
+    residual = np.full(len(index), np.nan)
+    for part in parts:
+        if part.residual is not None:
+            residual[np.searchsorted(index, part.samples)] = part.residual
+    return residual if np.isfinite(residual).all() else None
+
+
+def beyond(positive: np.ndarray, residual: np.ndarray, intercept: float) -> np.ndarray:
+    """How far samples with β = 0 are on the wrong side of their margin."""
+    return np.where(positive, residual - intercept, intercept - residual)
+
+
+def returning(distance: np.ndarray, n_support: int) -> np.ndarray:
     """The samples with β = 0 that should come back, those farthest on the wrong side first.
 
-    These are the samples on the wrong side of their margin and, for each four support
-    vectors, one of those that are nearly there: they would be the next.
+    `distance` is how far they are beyond their margin. Those that are come back, and for
+    each four support vectors one of those that nearly are: they would be the next.
     """
-    beyond = np.where(upper > 0, residual - intercept, intercept - residual)
-    beyond[beta != 0] = -np.inf
-    there = np.count_nonzero(beyond > 0)
-    nearly = min(np.count_nonzero(beyond > -_ROOM) - there, np.count_nonzero(beta) // _FOR_EACH)
-    return np.argsort(-beyond, kind="stable")[: there + nearly]
+    there = int(np.count_nonzero(distance > 0))
+    nearly = min(int(np.count_nonzero(distance > -_ROOM)) - there, n_support // _FOR_EACH)
+    return np.argsort(-distance, kind="stable")[: there + nearly]
 
 
 def _on_bounds(beta: np.ndarray, problem: Problem) -> np.ndarray:

@@ -119,6 +119,11 @@ class _Run(CertifiedRun):
     def left_some_out(self) -> bool:
         return self.active is not None and self.active.n < self.problem.n
 
+    def believed(self, beta):
+        if self.active is None:
+            return None
+        return self.active.believed(beta)
+
     def _active_samples(self, problem: Problem, beta, residual) -> ActiveSet:
         """Those of the last pass with their kernel rows where that is possible, else all."""
         if self.active is None or not self.active.go_on(problem, beta, residual):

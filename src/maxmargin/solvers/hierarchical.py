@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from maxmargin.parallel import split
 from maxmargin.problem import Problem
 from maxmargin.solution import Solution
 from maxmargin.solvers._course import STOPPED, Check, Course, drive, limits_of
-from maxmargin.solvers._subproblem import SharedSamples, Support, returning
+from maxmargin.solvers._subproblem import SharedSamples, Support, beyond, returning
 from maxmargin.solvers.base import Solver
 
 # Rows whose gradient is one task: of a fixed size, so that bits do not follow the workers.
@@ -139,6 +140,7 @@ class InMemory(Course):
     def __init__(self, options, executor, samples, number: int, problem: Problem, limits: dict):
         super().__init__(options, executor, samples, number, problem.n, problem.tol, limits)
         self.problem = problem
+        self._beyond = np.full(problem.n, np.inf)
 
     def known(self):
         # Where there is a certificate, it finds what the last fit's support vectors lack.
@@ -162,29 +164,45 @@ class InMemory(Course):
         return self._overlap
 
     def examine(self, answer, draft):
-        """The gradient of all samples, in parallel, and the certificate that it gives."""
+        """The gradient of samples, in parallel, and what it says of the answer."""
+        problem, support = self.problem, self.support
+        beta = np.zeros(problem.n)
+        beta[support.samples] = support.beta
+        outside = beta == 0
+        index = np.arange(problem.n)
+        if draft:
+            index = np.flatnonzero(outside & (self._beyond > -self.reach))
         tasks = [
             self.submit(
-                SharedSamples.residual, self.samples, self.number, rows, answer, draft,
+                SharedSamples.residual, self.samples, self.number, index[part], answer, draft,
                 name="certificate",
             )
-            for rows in split(self.problem.n, _ROWS_OF_A_TASK)
+            for part in split(len(index), _ROWS_OF_A_TASK)
         ]  # fmt: skip
-        residuals = []
+        parts = [np.empty(0)]
         for task in tasks:
             residual, evaluations = yield task
             self.evaluations += evaluations
-            residuals.append(residual)
-        beta = np.zeros(self.problem.n)
-        beta[self.support.samples] = self.support.beta
-        now = certificate_from(self.problem, beta, np.concatenate(residuals))
-        self.certificate = now
-        lower, upper = self.problem.lower, self.problem.upper
-        outside = np.sort(returning(lower, upper, beta, now.residual, now.intercept))
-        return Check(
-            now.kkt_violation, now.objective, now.intercept, now.duality_gap,
-            [Support(outside, np.zeros(len(outside)))], len(outside),
-        )  # fmt: skip
+            parts.append(residual)
+        residual = np.concatenate(parts)
+        if draft:
+            check = self._draft_check(index, residual)
+        else:
+            now = self.certificate = certificate_from(problem, beta, residual)
+            check = Check(now.kkt_violation, now.objective, now.intercept, now.duality_gap, [], 0)
+            index, residual = index[outside], residual[outside]
+        self._beyond[support.samples] = np.inf  # not known, should they drop out
+        self._beyond[index] = beyond(problem.upper[index] > 0, residual, check.intercept)
+        back = np.sort(returning(self._beyond[index], len(support.samples)))
+        came = Support(index[back], np.zeros(len(back)), residual=residual[back])
+        return replace(check, violators=[came], n_violators=len(back))
+
+    def _draft_check(self, index: np.ndarray, residual: np.ndarray) -> Check:
+        support, positive = self.support, self.problem.upper[index] > 0
+        violation = self.spread(
+            np.max(residual[positive], initial=-np.inf), np.min(residual[~positive], initial=np.inf)
+        )
+        return Check(violation, support.objective, support.intercept, np.nan, [], 0)
 
     def solution(self, monitor: Monitor) -> Solution:
         self.problem.kernel.count(self.evaluations)

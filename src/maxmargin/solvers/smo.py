@@ -12,7 +12,7 @@ from maxmargin.monitor import Monitor
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers._certified import judged
+from maxmargin.solvers._certified import judged, start_of
 from maxmargin.solvers._polish import polish
 from maxmargin.solvers._precision import Passes
 from maxmargin.solvers._smo_steps import (
@@ -91,10 +91,8 @@ class _Run:
     def __init__(self, problem: Problem, monitor: Monitor, selection: int, shrinking: bool):
         self.problem, self.monitor = problem, monitor
         self.selection, self.shrinking = selection, shrinking
-        self.beta = problem.initial_beta()
-        self.residual = (
-            judged(problem, self.beta).residual if self.beta.any() else problem.linear.copy()
-        )
+        self.beta, residual = start_of(problem)
+        self.residual = residual.copy()
         self.diagonal = problem.kernel.diagonal().astype(np.float32)
         self.may_shrink = shrinking
         self.n_iter = 0
