@@ -6,8 +6,8 @@ what the workers sent to each other; the model counts it from the sizes in `fit_
     (second + union + readmitted rows) · row · (1 − 1/W)   sets of rows go to one worker
     + checks · support vectors · row · (W − 1)             each answer goes to the others
 
-with W workers and row = 8·d + 32 bytes (features; number, β, class and cost). Support
-vectors grow as n^a with the measured a; the rounds are taken to stay as they are.
+with W workers and row = 8·d + 40 bytes (features; number, β, class, cost and gradient).
+Support vectors grow as n^a with the measured a; the rounds are taken to stay as they are.
 
     python benchmarks/distributed_model.py --sizes 20000 40000 80000
 """
@@ -51,7 +51,7 @@ def samples(n: int, d: int, separation: float):
 
 
 def modelled(details: dict, n_support: int, d: int) -> float:
-    row = 8 * d + 32
+    row = 8 * d + 40
     steps = details["n_samples_by_step"]
     gathered = sum(steps.get("second", [])) + sum(steps["union"]) + details["readmitted"]
     checks = details["rounds_of_readmission"] + 1

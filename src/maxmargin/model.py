@@ -11,7 +11,7 @@ from maxmargin.kernels.values import call_kernel
 
 
 def kernel_expansion(
-    kernel, X, support_vectors, coefficients: np.ndarray, dtype=np.float64
+    kernel, X, support_vectors, coefficients: np.ndarray, dtype=np.float64, index=None
 ) -> np.ndarray:
     """Σ_s k(x, x_s) · coefficients[s] for the rows x of X, by tiles of kernel values.
 
@@ -21,15 +21,17 @@ def kernel_expansion(
     X, support_vectors : dense arrays or CSR matrices
     coefficients : array of shape (n_support_vectors, n_tasks)
     dtype : precision of the kernel values
+    index : which rows of X; None for all
     """
     if coefficients.shape[0] == 0:
-        return np.zeros((X.shape[0], coefficients.shape[1]))
+        return np.zeros((X.shape[0] if index is None else len(index), coefficients.shape[1]))
     assert isinstance(kernel, KernelFunction)
     if kernel.name == "linear":
         # One weight vector a task: the support vectors need not be met one by one.
+        X = X if index is None else X[index]
         return np.asarray(X @ (support_vectors.T @ coefficients))
     basis = as_samples(support_vectors, dtype, centre=kernel.translation_invariant)
-    return expansion(kernel, X, basis, coefficients)
+    return expansion(kernel, X, basis, coefficients, index)
 
 
 def precomputed_expansion(K: np.ndarray, support: np.ndarray, coefficients: np.ndarray):

@@ -104,18 +104,25 @@ def _limit_of_environment() -> int:
 
 def n_threads() -> int:
     """Threads that the calling thread may use now (1 outside a session)."""
-    return getattr(_state, "n_threads", 1)
+    threads = getattr(_state, "n_threads", 1)
+    return threads() if callable(threads) else threads
+
+
+def always_one_thread() -> bool:
+    """Whether the calling thread works alone, now and until its session ends."""
+    return getattr(_state, "n_threads", 1) == 1
 
 
 @contextmanager
-def session(threads: int) -> Iterator[None]:
+def session(threads: int | Callable[[], int]) -> Iterator[None]:
     """Give the calling thread `threads` threads, and hold BLAS to one a call.
 
-    The limit on BLAS is process-wide, so overlapping sessions count: the first
-    one sets it and the last one restores what was there before.
+    A function is asked for the number again and again. The limit on BLAS is process-wide,
+    so overlapping sessions count: the first one sets it and the last one restores what was
+    there before.
     """
     global _sessions
-    previous = n_threads()
+    previous = getattr(_state, "n_threads", 1)
     _state.n_threads = threads
     with _lock:
         _sessions += 1

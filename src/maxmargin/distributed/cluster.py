@@ -16,7 +16,7 @@ from joblib import cpu_count
 from maxmargin.distributed.executors import Executor
 from maxmargin.parallel import session
 
-_ASK_INTERVAL = 1.0
+_ASK_INTERVAL = 0.5
 # How long and how often a worker that came later tries to get the samples from another.
 _TRANSFER_SECONDS = 30
 _TRIES = 3
@@ -152,18 +152,37 @@ def _threads_by_machine(client: Client) -> Counter[str]:
 def on_worker(wide: bool, function: Callable, *arguments):
     """Run a task with the threads that the other tasks of this worker leave to it.
 
-    Where it is `wide` and the other workers of this machine are idle, with theirs too.
+    Where it is `wide`, with those of this machine's other workers too while they are idle.
     """
     state = get_worker().state
     threads = max(1, state.nthreads // max(1, len(state.executing)))
-    if wide:
-        threads = max(threads, min(_idle_threads(), cpu_count()))
-    with session(threads):
+    with session(_Wide(threads) if wide else threads):
         return function(*[a.value() if isinstance(a, OnEveryWorker) else a for a in arguments])
 
 
+class _Wide:
+    """The threads that a task may use at the time of asking: its `own`, and those of idle workers.
+
+    Asking takes milliseconds, so it is done only now and then.
+    """
+
+    def __init__(self, own: int):
+        self._own, self._now, self._next = own, own, 0.0
+
+    def __call__(self) -> int:
+        if time.monotonic() >= self._next:
+            self._now = min(self._own + _idle_threads(), cpu_count())
+            self._next = time.monotonic() + _ASK_INTERVAL
+        return self._now
+
+
 def _idle_threads() -> int:
-    """Threads of all workers on this machine, or 0 if they have another task than this one."""
+    """This worker's share of the threads of workers on its machine that have nothing to do."""
     client, own = get_client(), _machine(get_worker().address)
-    tasks = sum(len(of) for address, of in client.processing().items() if _machine(address) == own)
-    return _threads_by_machine(client)[own] if tasks <= 1 else 0
+    tasks = client.processing()
+    idle = busy = 0
+    for address, threads in client.nthreads().items():
+        if _machine(address) == own:
+            idle += threads if not tasks.get(address) else 0
+            busy += bool(tasks.get(address))
+    return idle // max(1, busy)

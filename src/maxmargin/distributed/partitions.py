@@ -16,7 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from maxmargin.estimators._validation import _sample_weights
 from maxmargin.formulations import c_svc
-from maxmargin.kernels.cache import cache_bytes
+from maxmargin.kernels._memory import Returned
+from maxmargin.kernels.cache import MEMORY, cache_bytes
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.matrix import FeatureKernelMatrix
 from maxmargin.model import kernel_expansion
@@ -139,14 +140,18 @@ class Partition:
     def __sizeof__(self) -> int:
         return self.rows.__sizeof__()
 
+    def members(self, pair) -> np.ndarray:
+        """Which rows are of one binary problem."""
+        codes = self.rows.codes
+        of_pair = codes >= 0 if pair[1] is None else (codes == pair[0]) | (codes == pair[1])
+        return np.flatnonzero(of_pair)
+
     def part(self, pair) -> Support:
         """The rows of one binary problem."""
-        codes = self.rows.codes
-        return self.chosen(codes >= 0 if pair[1] is None else np.isin(codes, pair))
+        return self.chosen(self.members(pair))
 
-    def chosen(self, mask: np.ndarray) -> Support:
-        index = np.flatnonzero(mask)
-        return Support(self.offset + index, np.zeros(len(index)), self.rows[index])
+    def chosen(self, index: np.ndarray, residual: np.ndarray | None = None) -> Support:
+        return Support(self.offset + index, np.zeros(len(index)), self.rows[index], residual)
 
 
 def encode(block: Block, classes, class_weight, C: float, offset: int) -> Partition:
@@ -161,6 +166,7 @@ class TravellingSamples(Samples):
     def __init__(self, function: KernelFunction, tol: float, cache_size, seed: int, pairs: list):
         self.function, self.tol, self.cache_size = function, tol, cache_size
         self.seed, self.pairs = seed, pairs
+        self._memory = Returned()
 
     def union(self, parts, number):
         numbers = np.concatenate([part.samples for part in parts])
@@ -175,8 +181,10 @@ class TravellingSamples(Samples):
         n = len(rows.codes)
         dtype = np.float64 if 8 * n * n <= _DOUBLE_PRECISION_BYTES else np.float32
         signs = np.where(rows.codes == self.pairs[number][0], 1.0, -1.0)
+        kernel = FeatureKernelMatrix(rows.X, self.function, dtype)
+        kernel.shared[MEMORY] = self._memory  # the same for one subproblem after the other
         return Problem(
-            FeatureKernelMatrix(rows.X, self.function, dtype), *c_svc(signs, rows.costs),
+            kernel, *c_svc(signs, rows.costs),
             tol=self.tol, cache_bytes=cache_bytes(self.cache_size, n), random_state=self.seed,
             groups=rows.codes,
         )  # fmt: skip
@@ -235,21 +243,24 @@ def inspect(
     last: Verdict | None, reach: float,
 ) -> Verdict:  # fmt: skip
     """Evaluate an answer on the rows of a partition, as `Course.examine` says it."""
-    part = partition.part(samples.pairs[number])
-    positive = part.rows.codes == samples.pairs[number][0]
-    linear, lower, upper = c_svc(np.where(positive, 1.0, -1.0), part.rows.costs)
-    beta = np.zeros(len(linear))
-    own = np.isin(answer.samples, part.samples)
-    beta[np.searchsorted(part.samples, answer.samples[own])] = answer.beta[own]
+    pair, rows = samples.pairs[number], partition.rows
+    members = partition.members(pair)
+    positive = rows.codes[members] == pair[0]
+    linear, lower, upper = c_svc(np.where(positive, 1.0, -1.0), rows.costs[members])
+    beta = np.zeros(len(rows.codes))
+    here = answer.samples - partition.offset
+    own = (here >= 0) & (here < len(beta))
+    beta[here[own]] = answer.beta[own]
+    beta = beta[members]
     outside = beta == 0
     distance = np.full(len(beta), np.inf) if last is None else last.beyond.copy()
     index = np.flatnonzero(outside & (distance > -reach)) if draft else np.arange(len(beta))
     residual = linear[index]
     if len(answer.beta) and len(index):
-        X = part.rows.X if len(index) == len(beta) else part.rows.X[index]
-        dtype = np.float32 if draft else np.float64
-        coefficients = answer.beta[:, np.newaxis]
-        residual -= kernel_expansion(samples.function, X, answer.rows.X, coefficients, dtype)[:, 0]
+        residual -= kernel_expansion(
+            samples.function, rows.X, answer.rows.X, answer.beta[:, np.newaxis],
+            np.float32 if draft else np.float64, members[index],
+        )[:, 0]  # fmt: skip
     beta, lower, upper = beta[index], lower[index], upper[index]
     slope = answer.intercept - residual
     gap = np.where(slope > 0, slope * (beta - lower), slope * (beta - upper)).sum()
@@ -261,9 +272,8 @@ def inspect(
     distance[index] = beyond(positive[index], residual, answer.intercept)
     back = returning(distance[index], len(answer.beta))
     chosen = np.sort(back[:_MOST_VIOLATORS])
-    at = index[chosen]
     return Verdict(
         Extremes(highest, lowest, float(gap), len(back), n_values),
-        Support(part.samples[at], np.zeros(len(at)), part.rows[at], residual[chosen]),
+        partition.chosen(members[index[chosen]], residual[chosen]),
         distance,
     )

@@ -22,7 +22,7 @@ _USES_OF_A_ROW = 6
 # Rows that are moved together when the cache is laid out anew.
 _MOVED_ROWS = 256
 # Name under which a kernel matrix keeps the memory that its caches have returned.
-_RETURNED = "memory of rows"
+MEMORY = "memory of rows"
 
 
 def cache_bytes(cache_size: float | str, n_samples: int) -> int:
@@ -57,7 +57,7 @@ class RowCache:
                 f"{2 * row_bytes / 2**20:.3g} MB, the cache has {n_bytes / 2**20:.3g} MB."
             )
         n_values = min(n_bytes, kernel.n * row_bytes) // kernel.dtype.itemsize
-        returned = kernel.shared.setdefault(_RETURNED, Returned())
+        returned = kernel.shared.setdefault(MEMORY, Returned())
         self._memory = borrow(n_values * kernel.dtype.itemsize, self, returned).view(kernel.dtype)
         self._uses = 0
         self._lay_out(kernel, np.empty(0, np.int64))

@@ -24,7 +24,7 @@ _PATIENCE = 3
 # Part of the violation that a subproblem with what came back is solved to. Where all samples
 # violate no more than this many times the tolerance of their part, nothing was lost.
 _CLOSER = 0.1
-_COMPLETE = 2.0
+_COMPLETE = 10.0
 # A method that yields futures, is sent their results, and returns a value.
 Waits = Generator[Any, Any, Any]
 STOPPED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.INTERRUPTED)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.monitor import Monitor
-from maxmargin.parallel import n_threads
+from maxmargin.parallel import always_one_thread
 from maxmargin.problem import Problem
 from maxmargin.solution import Status
 from maxmargin.solvers.base import Solver
@@ -132,7 +132,7 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
     """
     # Alone in its thread, a task counts its own processor time: what else the machine does, or
     # another thread that holds the interpreter, is no part of the paper's count.
-    clock = time.thread_time if n_threads() == 1 else time.perf_counter
+    clock = time.thread_time if always_one_thread() else time.perf_counter
     begun = clock()
     index, problem, rows = samples.union(parts, task.number)
     start = None if problem.start is None else task.share * problem.start
