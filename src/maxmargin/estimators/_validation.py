@@ -37,11 +37,10 @@ def validate_training_data(estimator, X, y, sample_weight) -> TrainingData:
     """Check X, y and the weights for a fit of `estimator`."""
     if callable(estimator.kernel):
         check_consistent_length(X, y)
+        y = column_or_1d(y, warn=True)
     else:
         X, y = validate_features(estimator, X, y)
-    y = column_or_1d(y, warn=True)
-    check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
+    classes, codes = _classes_of(y)
     if len(classes) < 2:
         raise ValueError(
             f"The number of classes has to be greater than one; got {len(classes)} class"
@@ -62,6 +61,24 @@ def validate_training_data(estimator, X, y, sample_weight) -> TrainingData:
     return TrainingData(
         X, codes, classes, class_weight, estimator.C * weights, sample_weights if uneven else None
     )
+
+
+def _classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The classes and the number of each sample's, if these are class labels.
+
+    scikit-learn's check takes longer than a small fit, so it is left out where it must pass.
+    """
+    if y.dtype.kind not in "iubUf":
+        check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    whole = (
+        y.dtype.kind != "f"
+        or (np.abs(classes) < 2**53).all()
+        and (np.rint(classes) == classes).all()
+    )
+    if not (whole and 2 * len(classes) <= len(y)):
+        check_classification_targets(y)
+    return classes, codes
 
 
 def is_dask_collection(X) -> bool:
