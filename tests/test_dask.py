@@ -10,15 +10,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from distributed import Client, LocalCluster
+from distributed import Client, Event, LocalCluster
 from joblib import cpu_count, parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 
+import oracle
 from maxmargin import SVC
 from maxmargin.distributed.cluster import Cluster
+from maxmargin.distributed.partitions import Partition, Rows, TravellingSamples, inspect
+from maxmargin.kernels.functions import KernelFunction
 from maxmargin.parallel import n_threads
 from maxmargin.solvers import Decomposition, HierarchicalSVM
+from maxmargin.solvers._subproblem import Task, solve_union
 
 OPTIONS = {"gamma": 0.2, "C": 5.0, "tol": 1e-6, "random_state": 0}
 
@@ -90,6 +94,54 @@ def test_a_wide_task_has_the_threads_of_idle_workers(client):
         assert submit(0, wide=True).result() == min(2, cpu_count())
         long = submit(1.0, wide=False)
         assert submit(0, wide=True).result() == 1 and long.result() == 1
+
+
+def wait_for_the_wide_task():
+    Event("busy").set()
+    assert Event("wide").wait(timeout=60)
+
+
+def threads_before_and_after():
+    assert Event("busy").wait(timeout=60)
+    before, deadline = n_threads(), time.monotonic() + 60
+    Event("wide").set()
+    while n_threads() == before < cpu_count() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return before, n_threads()
+
+
+def test_a_wide_task_gets_more_threads_when_a_worker_has_finished(client):
+    with Cluster(client) as executor:
+        other = executor.submit(wait_for_the_wide_task, name="maxmargin-test")
+        wide = executor.submit(threads_before_and_after, name="maxmargin-test", wide=True)
+        assert wide.result() == (1, min(2, cpu_count())) and other.result() is None
+
+
+def test_partitions_examine_what_is_within_reach():
+    """A draft: rows with β = 0 that are not far on their right side; the rest is remembered."""
+    X, y = make_classification(300, 5, class_sep=2.0, random_state=0)
+    samples = TravellingSamples(KernelFunction("rbf", 0.2), 1e-3, "auto", 0, [(1, 0)])
+    partition = Partition(Rows(X, y, np.ones(300)), offset=1000)
+    everything = partition.part((1, 0))
+    answer = solve_union(samples, [everything], Task(Decomposition(), 0, 1e-3))
+    final = inspect(samples, partition, 0, answer, False, None, np.inf)
+    exact = np.where(y == 1, 1.0, -1.0) - oracle.kernel_values(X, answer.rows.X, gamma=0.2) @ (
+        answer.beta
+    )
+    outside = ~np.isin(1000 + np.arange(300), answer.samples)
+    beyond = np.where(y == 1, 1.0, -1.0) * (exact - answer.intercept)
+    assert_allclose(final.beyond[outside], beyond[outside], atol=1e-9)
+    assert np.isinf(final.beyond[~outside]).all()
+    assert final.extremes.highest - final.extremes.lowest <= 1e-3
+    assert final.extremes.evaluations == 300 * len(answer.beta)
+    draft = inspect(samples, partition, 0, answer, True, final, 0.3)
+    looked = outside & (beyond > -0.3)
+    assert 0 < looked.sum() < outside.sum()
+    assert draft.extremes.evaluations == looked.sum() * len(answer.beta)
+    assert_allclose(draft.beyond[outside], beyond[outside], atol=1e-5)
+    chosen = draft.violators.samples - 1000
+    assert (beyond[chosen] > -0.1).all() and outside[chosen].all() and len(chosen)
+    assert_allclose(draft.violators.residual, exact[chosen], atol=1e-5)
 
 
 class DiesOnce(Decomposition):

@@ -7,6 +7,8 @@ import sys
 import textwrap
 import time
 import warnings
+from collections import defaultdict
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -19,14 +21,18 @@ from sklearn.datasets import make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 import oracle
-from maxmargin import SVC
+from maxmargin import SVC, optimality
 from maxmargin.distributed import executors
 from maxmargin.distributed._mapped import load, store
 from maxmargin.formulations import c_svc
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.matrix import FeatureKernelMatrix
+from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.solvers import Decomposition, GreedyStagewise, HierarchicalSVM
+from maxmargin.solvers._active_set import ActiveSet
+from maxmargin.solvers._certified import start_of
+from maxmargin.solvers._subproblem import returning
 from maxmargin.solvers.hierarchical import class_parts, cross_combination
 
 
@@ -141,6 +147,56 @@ def test_single_pass_tells_its_global_gap(overlapping):
     best = fitted(X, y).fit_report_.objective
     assert 0 < report.objective - best <= report.duality_gap
     assert abs(model.score(X, y) - fitted(X, y).score(X, y)) < 0.03
+
+
+def test_a_readmission_starts_from_the_residual_that_is_known(overlapping, monkeypatch):
+    """What the answer and the check have left is p − Kβ of all samples of the next subproblem."""
+    problems = []
+
+    class Looking(Decomposition):
+        def solve(self, problem, monitor):
+            problems.append(problem)
+            return super().solve(problem, monitor)
+
+    model = fitted(*overlapping, base=Looking(), partitions=3, filter_tol=0.5)
+    known = [problem for problem in problems if problem.start_residual is not None]
+    assert len(known) == model.fit_report_[0].details["rounds_of_readmission"] > 0
+    for problem in known:
+        exact = problem.linear - problem.kernel.product(np.arange(problem.n), problem.start)
+        assert_allclose(problem.start_residual, exact, atol=1e-9)
+    drafts = [problem.draft for problem in problems]
+    assert drafts.count(False) == 1 and not drafts[-1]  # the last alone judges itself
+
+
+def test_a_known_residual_is_for_its_own_beta_alone(overlapping):
+    X, y = overlapping
+    problem = problem_of(X, y)
+    start = Decomposition().solve(problem, Monitor()).beta
+    exact = problem.linear - problem.kernel.product(np.arange(problem.n), start)
+    known = replace(problem, start=start, start_residual=exact + 1.0)
+    assert_array_equal(start_of(known)[1], exact + 1.0)
+    beta, residual = start_of(replace(known, start=2 * start))  # leaves the box, so it is moved
+    assert_allclose(residual, problem.linear - problem.kernel.product(np.arange(500), beta))
+    assert known.restrict(np.arange(9)).start_residual is None
+
+
+def test_drafts_are_judged_with_the_samples_set_aside(overlapping):
+    X, y = overlapping
+    problem = problem_of(X, y)
+    active = ActiveSet(problem, np.zeros(500), problem.linear, defaultdict(float))
+    active.pair_steps(np.arange(500), 1e-2, 10_000)
+    beta = active.beta.copy()
+    assert active.shrink() and active.n < 500
+    believed, right = active.believed(beta), optimality.certify(problem, beta)
+    assert_allclose(believed.residual, right.residual, atol=1e-9)
+    assert_allclose(believed.kkt_violation, right.kkt_violation, atol=1e-9)
+
+
+def test_who_comes_back():
+    distance = np.array([-3.0, 0.2, -0.05, -0.2, 0.7, -0.01])
+    assert_array_equal(returning(distance, n_support=0), [4, 1])
+    assert_array_equal(returning(distance, n_support=4), [4, 1, 5])
+    assert_array_equal(returning(distance, n_support=99), [4, 1, 5, 2])
 
 
 def test_filter_tol_is_for_the_first_steps_alone(overlapping):

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from maxmargin import SVC
 from maxmargin.parallel import (
     _blas,
+    always_one_thread,
     blas_threads,
     n_threads,
     resolve_n_jobs,
@@ -52,6 +53,17 @@ def test_sessions_nest():
             assert blas() == {1} and n_threads() == 2
         assert blas() == {1} and n_threads() == 4
     assert blas() == {2}
+
+
+def test_a_session_whose_threads_change():
+    answers = iter([1, 3, 2])
+    with session(lambda: next(answers)):
+        assert not always_one_thread()
+        assert [n_threads(), n_threads()] == [1, 3]
+        with session(1):
+            assert always_one_thread() and n_threads() == 1
+        assert n_threads() == 2
+    assert always_one_thread()
 
 
 def test_an_error_restores_too():

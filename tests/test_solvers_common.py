@@ -194,6 +194,19 @@ def test_float32_kernel_rows_are_certified_in_float64(solver, C):
     assert oracle.kkt_violation(K, labels, labels * solution.beta, costs) <= 1e-3
 
 
+@pytest.mark.parametrize("dtype", ["f2", "g", ">f8", ">i4", "u1", "?"])
+def test_numbers_of_any_type(dtype):
+    """One-hot data, which is kept as sparse, and dense data."""
+    rng = np.random.default_rng(0)
+    categories = (rng.random((90, 30)) < 0.1).astype(dtype)
+    numbers = rng.integers(0, 9, (90, 3)).astype(dtype)
+    for X in (categories, numbers):
+        score = X.astype(float) @ rng.normal(size=X.shape[1])
+        y = score > np.median(score)
+        here, there = (SVC(C=5.0).fit(Z, y) for Z in (X, X.astype(float)))
+        assert_allclose(here.decision_function(X), there.decision_function(X.astype(float)))
+
+
 @exact_solvers
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint8, bool])
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])

@@ -71,11 +71,8 @@ def _classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if y.dtype.kind not in "iubUf":
         check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
-    whole = (
-        y.dtype.kind != "f"
-        or (np.abs(classes) < 2**53).all()
-        and (np.rint(classes) == classes).all()
-    )
+    with np.errstate(invalid="ignore"):
+        whole = y.dtype.kind != "f" or not (np.fmod(classes, 1.0) != 0).any()
     if not (whole and 2 * len(classes) <= len(y)):
         check_classification_targets(y)
     return classes, codes

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.693145751953125
@@ -96,6 +97,16 @@ def rbf_inplace(products, row_norms, column_norms, gamma):
     """exp(−γ(‖a‖² + ‖b‖² − 2⟨a, b⟩)), never above 1 whatever the rounding."""
     leaf = _rbf32 if products.dtype == np.float32 else _rbf64
     leaf(products, row_norms, column_norms, gamma)
+
+
+@overload(rbf_inplace)
+def _rbf_in_compiled_code(products, row_norms, column_norms, gamma):
+    leaf = _rbf32 if products.dtype == types.float32 else _rbf64
+
+    def call(products, row_norms, column_norms, gamma):
+        leaf(products, row_norms, column_norms, gamma)
+
+    return call
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -14,9 +14,9 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
-from maxmargin.kernels._elementwise import _rbf32, _rbf64
+from maxmargin.kernels._elementwise import rbf_inplace
 
 # A panel row holds two 64-byte vectors: two independent sums hide the latency of the additions.
 # Four need fewer instructions a value, but waste more where a panel is not full.
@@ -239,20 +239,6 @@ def squared_norms(data, indptr):
     return norms
 
 
-def _rbf(products, row_norms, column_norms, gamma):
-    """The leaf of the right precision."""
-
-
-@overload(_rbf)
-def _rbf_of_type(products, row_norms, column_norms, gamma):
-    leaf = _rbf32 if products.dtype == types.float32 else _rbf64
-
-    def call(products, row_norms, column_norms, gamma):
-        leaf(products, row_norms, column_norms, gamma)
-
-    return call
-
-
 @njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
 def add_rbf_expansion(
     data, indices, indptr, norms, coefficients, gamma,
@@ -288,7 +274,7 @@ def add_rbf_expansion(
                     j - begin,
                     _VECTORS_PER_WIDE_ROW,
                 )
-            _rbf(tile[: end - begin], norms[begin:end], panel_norms, gamma)
+            rbf_inplace(tile[: end - begin], norms[begin:end], panel_norms, gamma)
             partial[:] = 0
             for j in range(begin, end):
                 for lane in range(lanes):

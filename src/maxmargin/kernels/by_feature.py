@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic, overload
 
-from maxmargin.kernels._elementwise import _rbf32, _rbf64, polynomial_inplace, sigmoid_inplace
+from maxmargin.kernels._elementwise import polynomial_inplace, rbf_inplace, sigmoid_inplace
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.samples import Samples, SparseSamples
 
@@ -135,20 +135,6 @@ def _products_of_type(table, sample, start, stop, unit, out):
     return shared_bits if isinstance(table.dtype, types.Integer) else sum_over_features
 
 
-def _rbf(products, row_norms, column_norms, gamma):
-    """The leaf of the right precision."""
-
-
-@overload(_rbf)
-def _rbf_of_type(products, row_norms, column_norms, gamma):
-    leaf = _rbf32 if products.dtype == types.float32 else _rbf64
-
-    def call(products, row_norms, column_norms, gamma):
-        leaf(products, row_norms, column_norms, gamma)
-
-    return call
-
-
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def kernel_values(table, norms, unit, kind, gamma, coef0, degree, sample, norm, start, out):
     """Kernel values of one sample with those from `start` on, as many as `out` has room for.
@@ -162,7 +148,7 @@ def kernel_values(table, norms, unit, kind, gamma, coef0, degree, sample, norm, 
     _products(table, sample, start, stop, unit, out)
     tile = out.reshape((1, len(out)))
     if kind == _RBF:
-        _rbf(tile, norm, norms[start:stop], gamma)
+        rbf_inplace(tile, norm, norms[start:stop], gamma)
     elif kind == _POLYNOMIAL:
         polynomial_inplace(tile, gamma, coef0, degree)
     elif kind == _SIGMOID:

@@ -93,7 +93,7 @@ class SparseSamples:
         return len(self.data) / max(1, self.n)
 
     def like(self, X) -> SparseSamples:
-        return SparseSamples(X if sp.issparse(X) else sp.csr_array(X), self.dtype)
+        return SparseSamples(X if sp.issparse(X) else _to_csr(X), self.dtype)
 
     def subset(self, index: np.ndarray) -> SparseSamples:
         part = object.__new__(SparseSamples)
@@ -139,19 +139,26 @@ def with_few_nonzeros(X):
     """X as a CSR matrix where its products are faster as sparse ones, else as it is."""
     if sp.issparse(X) or X.shape[1] < _MIN_SPARSE_FEATURES or not _mostly_zero(X):
         return X
+    return _to_csr(X)
+
+
+def _to_csr(X: np.ndarray):
+    """A dense array as a CSR matrix, on the session's threads."""
     leaves, parts = _leaves(), split(X.shape[0], _CONVERTED_ROWS)
+    # Neither the compiler nor SciPy's sparse matrices know all types that a dense array may have.
+    dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
     indptr = np.zeros(X.shape[0] + 1, np.int64)
 
     def count(rows: slice) -> None:
-        leaves.count_nonzeros(np.ascontiguousarray(X[rows]), indptr[1:][rows])
+        leaves.count_nonzeros(np.ascontiguousarray(X[rows], dtype), indptr[1:][rows])
 
     run_blocks(count, parts)
     np.cumsum(indptr, out=indptr)
-    data, indices = np.empty(indptr[-1], X.dtype), np.empty(indptr[-1], np.int32)
+    data, indices = np.empty(indptr[-1], dtype), np.empty(indptr[-1], np.int32)
 
     def take(rows: slice) -> None:
         part = slice(indptr[rows.start], indptr[rows.stop])
-        leaves.take_nonzeros(np.ascontiguousarray(X[rows]), data[part], indices[part])
+        leaves.take_nonzeros(np.ascontiguousarray(X[rows], dtype), data[part], indices[part])
 
     run_blocks(take, parts)
     return sp.csr_array((data, indices, indptr), shape=X.shape)

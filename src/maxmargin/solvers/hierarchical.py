@@ -20,7 +20,7 @@ from maxmargin.optimality import Certificate, certificate_from
 from maxmargin.parallel import split
 from maxmargin.problem import Problem
 from maxmargin.solution import Solution
-from maxmargin.solvers._course import STOPPED, Check, Course, drive, limits_of
+from maxmargin.solvers._course import STOPPED, Check, Course, Waits, drive, limits_of
 from maxmargin.solvers._subproblem import SharedSamples, Support, beyond, returning
 from maxmargin.solvers.base import Solver
 
@@ -172,6 +172,20 @@ class InMemory(Course):
         index = np.arange(problem.n)
         if draft:
             index = np.flatnonzero(outside & (self._beyond > -self.reach))
+        residual = yield from self._residual_of(index, answer, draft)
+        if draft:
+            check = self._draft_check(index, residual)
+        else:
+            now = self.certificate = certificate_from(problem, beta, residual)
+            check = Check(now.kkt_violation, now.objective, now.intercept, now.duality_gap, [], 0)
+            index, residual = index[outside], residual[outside]
+        self._beyond[support.samples] = np.inf  # not known, should they drop out
+        self._beyond[index] = beyond(problem.upper[index] > 0, residual, check.intercept)
+        back = np.sort(returning(self._beyond[index], len(support.samples)))
+        came = Support(index[back], np.zeros(len(back)), residual=residual[back])
+        return replace(check, violators=[came], n_violators=len(back))
+
+    def _residual_of(self, index: np.ndarray, answer, draft: bool) -> Waits:
         tasks = [
             self.submit(
                 SharedSamples.residual, self.samples, self.number, index[part], answer, draft,
@@ -184,18 +198,7 @@ class InMemory(Course):
             residual, evaluations = yield task
             self.evaluations += evaluations
             parts.append(residual)
-        residual = np.concatenate(parts)
-        if draft:
-            check = self._draft_check(index, residual)
-        else:
-            now = self.certificate = certificate_from(problem, beta, residual)
-            check = Check(now.kkt_violation, now.objective, now.intercept, now.duality_gap, [], 0)
-            index, residual = index[outside], residual[outside]
-        self._beyond[support.samples] = np.inf  # not known, should they drop out
-        self._beyond[index] = beyond(problem.upper[index] > 0, residual, check.intercept)
-        back = np.sort(returning(self._beyond[index], len(support.samples)))
-        came = Support(index[back], np.zeros(len(back)), residual=residual[back])
-        return replace(check, violators=[came], n_violators=len(back))
+        return np.concatenate(parts)
 
     def _draft_check(self, index: np.ndarray, residual: np.ndarray) -> Check:
         support, positive = self.support, self.problem.upper[index] > 0
