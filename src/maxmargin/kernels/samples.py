@@ -48,7 +48,7 @@ class DenseSamples:
         self.dtype = np.dtype(dtype)
         self.mean = mean
         if mean is not None:
-            X = np.subtract(X, mean, dtype=np.result_type(X.dtype, np.float32))
+            X = np.subtract(X, mean, dtype=np.result_type(X.dtype, self.dtype))
         self.X = np.ascontiguousarray(X, dtype=self.dtype)
         self.norms = np.einsum("ij,ij->i", self.X, self.X)
 
