@@ -1,5 +1,6 @@
 """The cache of kernel rows: right rows, least recently used dropped, never over its bytes."""
 
+import os
 import pickle
 
 import numpy as np
@@ -182,6 +183,20 @@ def test_small_memory_stays_with_the_process_and_large_memory_does_not(monkeypat
     assert not np.shares_memory(*lent)
     del first, second
     assert sum(part.nbytes for part in _memory._kept) <= 1000
+
+
+@pytest.mark.parametrize("n_bytes", [0, 100, 2**20 - 1, 2**20, 3 * 2**20 + 5])
+def test_new_memory_is_private_and_can_be_written(n_bytes):
+    memory = _memory._new(n_bytes)
+    assert memory.nbytes == n_bytes
+    memory[:] = 7
+    if n_bytes and hasattr(os, "fork"):
+        child = os.fork()
+        if child == 0:
+            memory[:] = 8
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert (memory == 7).all()
 
 
 def test_held_values_are_those_of_the_matrix():
