@@ -30,6 +30,7 @@ class Problem:
     groups : class number of each sample, or None; one-vs-rest joins many classes in one sign
     draft : whether others judge its answer: then the solver need not do so in float64, and
         does not refine it
+    refine : whether a small problem is solved beyond tol, to the exact optimum
     """
 
     kernel: KernelMatrix
@@ -43,6 +44,7 @@ class Problem:
     random_state: int = 0
     groups: np.ndarray | None = None
     draft: bool = False
+    refine: bool = True
 
     @property
     def n(self) -> int:

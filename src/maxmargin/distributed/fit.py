@@ -65,8 +65,8 @@ class OnWorkers(Course):
         return 1
 
     def first_step(self):
-        step = "step-1" if len(self.here) > 1 else "union"
-        task = self.task(step)
+        alone = len(self.here) == 1
+        task = self.task("union" if alone else "step-1", refine=alone)
         futures = [
             self.submit(
                 solve_local, self.samples, self.partitions[at], self._loans(at), task,

@@ -166,7 +166,7 @@ class TravellingSamples(Samples):
     def __init__(self, function: KernelFunction, tol: float, cache_size, seed: int, pairs: list):
         self.function, self.tol, self.cache_size = function, tol, cache_size
         self.seed, self.pairs = seed, pairs
-        self._memory = Returned()
+        self._memory = Returned(for_many=True)
 
     def union(self, parts, number):
         numbers = np.concatenate([part.samples for part in parts])

@@ -159,11 +159,13 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         The memory is divided into `shares` for as many problems at the same time.
         """
         from maxmargin.formulations import c_svc
-        from maxmargin.kernels.cache import cache_bytes
+        from maxmargin.kernels._memory import Returned
+        from maxmargin.kernels.cache import MEMORY, cache_bytes
         from maxmargin.problem import Problem
 
         memory = cache_bytes(self.cache_size, len(data.codes))
         kernel = self._kernel_matrix(data.X, gamma, memory)
+        kernel.shared[MEMORY] = Returned(for_many=len(tasks) > 1)
         for task, beta in zip(tasks, starts, strict=True):
             whole = len(task.index) == kernel.n and (np.diff(task.index) == 1).all()
             linear, lower, upper = c_svc(task.signs, data.costs[task.index])

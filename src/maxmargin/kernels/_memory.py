@@ -18,10 +18,17 @@ _LARGE_BYTES = 2**20
 
 
 class Returned(list):
-    """Memory that was returned; it does not travel with what it is kept in."""
+    """Memory that was returned; it does not travel with what it is kept in.
+
+    `for_many` says that many problems will use it, one after the other.
+    """
+
+    def __init__(self, for_many: bool = False):
+        super().__init__()
+        self.for_many = for_many
 
     def __reduce__(self):
-        return Returned, ()
+        return Returned, (self.for_many,)
 
 
 _kept = Returned()
@@ -40,7 +47,7 @@ def borrow(n_bytes: int, borrower, returned: Returned) -> np.ndarray:
         memory = np.empty(0, np.uint8)
     if memory.size < n_bytes:
         del memory  # before more is taken
-        memory = _new(n_bytes)
+        memory = np.empty(n_bytes, np.uint8) if returned.for_many else _new(n_bytes)
     weakref.finalize(borrower, _take_back, returned, memory).atexit = False
     return memory[:n_bytes]
 
@@ -50,7 +57,8 @@ def _new(n_bytes: int) -> np.ndarray:
 
     For a large array NumPy asks for huge pages, which have to be found in one piece and
     cleared whole while other threads wait; in a virtual machine they are what its host has to
-    provide anew (covertype with 20,000 rows: 2.7 s with them, 2.4 s without).
+    provide anew (covertype with 20,000 rows: 2.7 s with them, 2.4 s without). Where many
+    problems use the memory they are worth it, since they are the faster ones to read.
     """
     if n_bytes < _LARGE_BYTES or not hasattr(mmap, "MAP_PRIVATE"):
         return np.empty(n_bytes, np.uint8)

@@ -120,7 +120,8 @@ class CertifiedRun(ABC):
 
     def _refine(self) -> None:
         """Small problems go on to the exact optimum: a linear system, then a round, in turn."""
-        if self.problem.n > _REFINED_SAMPLES or self.problem.draft:
+        small = self.problem.n <= _REFINED_SAMPLES
+        if not (small and self.problem.refine) or self.problem.draft:
             return
         for _ in range(_REFINEMENTS):
             best = self.certificate = polish(self.problem, self.certificate)

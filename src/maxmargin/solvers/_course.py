@@ -126,8 +126,11 @@ class Course(ABC):
         chooses = step.startswith("step")
         tol = max(self.options.filter_tol, self.tol) if chooses else self.tol_now
         memory = 1 / self.executor.side_by_side if chooses else 1.0
-        draft = tol > self.tol or not self.options.certify
-        return Task(self.base, self.number, tol, draft, memory=memory, **self.limits, **others)
+        # A single pass is approximate, so that there is no point in an exact last subproblem.
+        others = {"refine": self.options.certify} | others
+        return Task(
+            self.base, self.number, tol, tol > self.tol, memory=memory, **self.limits, **others
+        )
 
     def solve(self, parts: list, step: str, **others):
         """A future of the subproblem of these parts."""

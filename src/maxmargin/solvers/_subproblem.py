@@ -73,10 +73,12 @@ class SharedSamples(Samples):
         self.problems = problems
 
     def union(self, parts, number):
-        samples = np.unique(np.concatenate([part.samples for part in parts]))
+        samples = np.sort(np.concatenate([part.samples for part in parts]), kind="stable")
+        samples = samples[np.append(True, samples[1:] != samples[:-1])[: len(samples)]]
         start = np.zeros(len(samples))
         for part in parts:
-            start[np.searchsorted(samples, part.samples)] += part.beta
+            if part.beta.any():
+                start[np.searchsorted(samples, part.samples)] += part.beta
         return samples, replace(self.problems[number].restrict(samples), start=start), None
 
     def residual(
@@ -106,6 +108,7 @@ class Task:
     number : which of the fit's problems it is a part of
     tol : the KKT violation at which it counts as solved
     draft : whether all samples judge its answer before anybody relies on it
+    refine : whether a small one is solved to the exact optimum
     share : factor on the β that its parts come with
     resumes : whether its parts are one answer and samples with β = 0
     memory : part of the whole problem's memory that it may take
@@ -116,6 +119,7 @@ class Task:
     number: int
     tol: float
     draft: bool = False
+    refine: bool = True
     share: float = 1.0
     resumes: bool = False
     memory: float = 1.0
@@ -141,6 +145,7 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
         problem,
         tol=task.tol,
         draft=task.draft,
+        refine=task.refine,
         start_residual=_known_residual(index, parts) if task.resumes else None,
         start=start if start is not None and start.any() else None,
         cache_bytes=min(memory, problem.cache_bytes),

@@ -151,9 +151,10 @@ class InMemory(Course):
         start = self.problem.initial_beta()
         positive, negative = class_parts(self.problem, self.options.partitions)
         self._overlap = min(len(positive), len(negative))
-        step = "step-1" if len(positive) * len(negative) > 1 else "union"
+        alone = len(positive) * len(negative) == 1
+        step = "union" if alone else "step-1"
         cells = {
-            (i, j): self.solve([_part(plus, start), _part(minus, start)], step)
+            (i, j): self.solve([_part(plus, start), _part(minus, start)], step, refine=alone)
             for i, plus in enumerate(positive)
             for j, minus in enumerate(negative)
         }

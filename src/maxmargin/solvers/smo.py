@@ -129,7 +129,7 @@ class _Run:
 
     def _refine(self) -> None:
         """Small problems go on to the exact optimum: a linear system, then steps, in turn."""
-        if self.problem.draft:
+        if self.problem.draft or not self.problem.refine:
             return
         for _ in range(_REFINEMENTS):
             best = self.certificate = polish(self.problem, self.certificate)
@@ -183,7 +183,7 @@ class _Run:
                 wanted = likely_next(
                     residual, grow, shrink, cache.slot_of, missing, min(_AHEAD, cache.n_slots // 8)
                 )
-                cache.fetch(np.unique(wanted), clock)
+                cache.fetch(np.array(sorted(set(wanted.tolist()))), clock)
             stop = self._watch(beta, residual, violation, problem, active)
             if self.may_shrink and since_shrink >= min(problem.n, _SHRINK_INTERVAL):
                 since_shrink = 0
