@@ -47,10 +47,14 @@ def certificate_from(problem: Problem, beta: np.ndarray, residual: np.ndarray) -
     violation, intercept = violation_and_intercept(beta, residual, problem.lower, problem.upper)
     # βᵀKβ = βᵀ(p − residual), so the objective is −½ βᵀ(p + residual).
     objective = -0.5 * float(beta @ (problem.linear + residual))
-    # For a fixed intercept the gap is a sum over samples: what each could still gain alone.
+    gap = gap_of(beta, residual, problem.lower, problem.upper, intercept)
+    return Certificate(beta, residual, violation, objective, gap, intercept)
+
+
+def gap_of(beta, residual, lower, upper, intercept: float) -> float:
+    """The part of the duality gap of some samples: what each could still gain alone."""
     slope = intercept - residual
-    gap = np.where(slope > 0, slope * (beta - problem.lower), slope * (beta - problem.upper))
-    return Certificate(beta, residual, violation, objective, float(gap.sum()), intercept)
+    return float(np.where(slope > 0, slope * (beta - lower), slope * (beta - upper)).sum())
 
 
 def violation_and_intercept(

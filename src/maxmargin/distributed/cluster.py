@@ -11,10 +11,9 @@ from typing import Any
 from uuid import uuid4
 
 from distributed import Client, Event, Future, get_client, get_worker, wait
-from joblib import cpu_count
 
 from maxmargin.distributed.executors import Executor
-from maxmargin.parallel import session
+from maxmargin.parallel import n_cores, session
 
 _ASK_INTERVAL = 0.5
 # How long and how often a worker that came later tries to get the samples from another.
@@ -171,7 +170,7 @@ class _Wide:
 
     def __call__(self) -> int:
         if time.monotonic() >= self._next:
-            self._now = min(self._own + _idle_threads(), cpu_count())
+            self._now = min(self._own + _idle_threads(), n_cores())
             self._next = time.monotonic() + _ASK_INTERVAL
         return self._now
 

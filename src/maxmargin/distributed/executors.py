@@ -19,11 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from joblib import cpu_count
 from joblib.parallel import get_active_backend
 
 from maxmargin.distributed._mapped import Mapped, load, store
-from maxmargin.parallel import n_threads, session
+from maxmargin.parallel import n_cores, n_threads, session
 
 # How often a task is tried again after the process that ran it died.
 RETRIES = 3
@@ -169,7 +168,7 @@ class Processes(_Graph):
         super().__init__()
         self._workers = self.side_by_side = workers
         self._count = self._busy = 0
-        self._threads = max(1, cpu_count() // workers)
+        self._threads = max(1, n_cores() // workers)
         self._folder = Path(tempfile.mkdtemp(prefix="maxmargin-"))
         self._stop = StopFile(str(self._folder / "stop"))
 
@@ -193,7 +192,7 @@ class Processes(_Graph):
         with self._lock:
             self._busy += 1
             idle = self._busy == 1
-        threads = cpu_count() if wide and idle else self._threads
+        threads = n_cores() if wide and idle else self._threads
 
         def attempt() -> None:
             inner = self._pool().submit(_in_process, threads, function, arguments)

@@ -21,6 +21,7 @@ from maxmargin.kernels.cache import MEMORY, cache_bytes
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.matrix import FeatureKernelMatrix
 from maxmargin.model import kernel_expansion
+from maxmargin.optimality import gap_of
 from maxmargin.problem import Problem
 from maxmargin.solvers._subproblem import (
     Samples,
@@ -262,8 +263,7 @@ def inspect(
             np.float32 if draft else np.float64, members[index],
         )[:, 0]  # fmt: skip
     beta, lower, upper = beta[index], lower[index], upper[index]
-    slope = answer.intercept - residual
-    gap = np.where(slope > 0, slope * (beta - lower), slope * (beta - upper)).sum()
+    gap = gap_of(beta, residual, lower, upper, answer.intercept)
     highest = float(np.max(residual[beta < upper], initial=-np.inf))
     lowest = float(np.min(residual[beta > lower], initial=np.inf))
     n_values = len(index) * len(answer.beta)
@@ -273,7 +273,7 @@ def inspect(
     back = returning(distance[index], len(answer.beta))
     chosen = np.sort(back[:_MOST_VIOLATORS])
     return Verdict(
-        Extremes(highest, lowest, float(gap), len(back), n_values),
+        Extremes(highest, lowest, gap, len(back), n_values),
         partition.chosen(members[index[chosen]], residual[chosen]),
         distance,
     )

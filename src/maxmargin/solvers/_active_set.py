@@ -256,11 +256,8 @@ class ActiveSet:
         They are free, and most free samples do move: threads that would wait for the pair
         steps compute their rows meanwhile.
         """
-        beta = self.beta[working]
-        free = (beta > self.problem.lower[working]) & (beta < self.problem.upper[working])
-        wanted = working[free & (self.cache.slot_of[working] < 0)]
-        if 2 * np.count_nonzero(free) <= len(free):
-            wanted = wanted[self._moves[wanted] >= _PASSING_MOVES]
+        wanted = self._comes_again(working, self._moves[working] + 1)
+        wanted = working[wanted & (self.cache.slot_of[working] < 0)]
         return wanted[: self.cache.n_slots]
 
     def update_residual(self, index: np.ndarray, change: np.ndarray) -> int:
@@ -288,12 +285,15 @@ class ActiveSet:
         row costs more than to compute it, so theirs are used and forgotten. Where
         most of those that move are free, these are the solution taking shape.
         """
-        beta = self.beta[index]
-        free = (beta > self.problem.lower[index]) & (beta < self.problem.upper[index])
-        again = (self._moves[index] > _PASSING_MOVES) | (2 * np.count_nonzero(free) > len(free))
-        kept = (free & again) | (self.cache.slot_of[index] >= 0)
+        kept = self._comes_again(index, self._moves[index]) | (self.cache.slot_of[index] >= 0)
         kept[np.flatnonzero(kept)[self.cache.n_slots :]] = False
         return kept
+
+    def _comes_again(self, index: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        """Whether samples that moved so often are free and will move again."""
+        beta = self.beta[index]
+        free = (beta > self.problem.lower[index]) & (beta < self.problem.upper[index])
+        return free & ((moves > _PASSING_MOVES) | (2 * np.count_nonzero(free) > len(free)))
 
     def shrink(self) -> bool:
         """Set samples aside that are safely at their bound; whether any were."""
