@@ -1,11 +1,13 @@
 """Bad input gets one clear sentence, and leaves the estimator as it was."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 from maxmargin import SVC
+from maxmargin.estimators import _validation
 from maxmargin.solvers import SMO, SOLVERS
 
 X = np.random.default_rng(0).normal(size=(12, 3))
@@ -175,3 +177,33 @@ def test_attributes_before_fit():
         assert not hasattr(SVC(), name)
     with pytest.raises(AttributeError, match="linear kernel"):
         _ = SVC().fit(X, y).coef_
+
+
+def sums_overflow():
+    huge = X.copy()
+    huge[:, 0] = 1e308  # finite, and their sum is not
+    return huge
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: X, lambda: X.astype(np.float32), lambda: np.asfortranarray(X), sums_overflow]
+)
+@pytest.mark.parametrize("labels", [y, y.astype(np.uint8), y == 1, y.astype(float)])
+def test_checks_that_are_left_out_would_have_passed(make, labels, monkeypatch):
+    data = make()
+    short = _validation.validate_features(SVC(), data, labels)
+    monkeypatch.setattr(_validation, "_must_pass", lambda *_: False)
+    full = _validation.validate_features(SVC(), data, labels)
+    for ours, theirs in zip(short, full, strict=True):
+        assert_array_equal(ours, theirs)
+        assert ours.dtype == theirs.dtype
+
+
+def test_an_array_after_a_data_frame_forgets_the_names():
+    frame = pd.DataFrame(X, columns=list("abc"))
+    model = SVC().fit(frame, y)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.predict(X)
+    assert not hasattr(model.fit(X, y), "feature_names_in_")
+    with pytest.raises(ValueError, match="3 features as input"):
+        model.predict(X[:, :2])

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -307,3 +308,15 @@ def test_somebody_elses_handler_of_control_c_is_left_alone(binary):
     finally:
         signal.signal(signal.SIGINT, before)
     assert heard == [signal.SIGINT] and model.fit_report_.status == "converged"
+
+
+@pytest.mark.parametrize(
+    "params, weights",
+    [({"max_iter": 1}, None), ({"probability": True}, None), ({}, np.r_[-1.0, np.ones(99)])],
+)
+def test_a_warning_names_the_line_that_called_fit(params, weights):
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SVC(**params).fit(X, X[:, 0] > X[:, 1], weights)
+    assert [w.filename for w in caught] == [__file__]

@@ -155,3 +155,29 @@ def test_polish_leaves_an_indefinite_kernel_alone():
     problem = Problem(PrecomputedKernelMatrix(-K - 3 * np.eye(2)), linear, lower, upper)
     rough = certify(problem, np.array([0.5, -0.5]))
     assert polish(problem, rough) is rough
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_violation_and_intercept_are_what_the_masks_say(seed):
+    rng = np.random.default_rng(seed)
+    n = rng.integers(1, 30)
+    lower, upper = -rng.integers(0, 2, n).astype(float), rng.integers(0, 2, n).astype(float)
+    beta = rng.choice([lower, upper, 0.5 * (lower + upper)], axis=0)
+    beta, residual = rng.permutation(beta), rng.normal(size=n)
+    beta = np.clip(beta, lower, upper)
+    can_grow, can_shrink = beta < upper, beta > lower
+    violation, intercept = violation_and_intercept(beta, residual, lower, upper)
+    if not can_grow.any() or not can_shrink.any():
+        assert (violation, intercept) == (0.0, 0.0)
+        return
+    highest, lowest = residual[can_grow].max(), residual[can_shrink].min()
+    assert violation == max(0.0, highest - lowest)
+    free = can_grow & can_shrink
+    expected = residual[free].mean() if free.any() else 0.5 * (highest + lowest)
+    assert intercept == pytest.approx(expected, abs=1e-12)
+
+
+def test_an_overflow_has_no_intercept():
+    residual = np.array([1.0, np.nan])
+    _, intercept = violation_and_intercept(np.zeros(2), residual, -np.ones(2), np.ones(2))
+    assert np.isnan(intercept)

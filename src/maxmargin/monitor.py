@@ -13,6 +13,8 @@ import numpy as np
 
 from maxmargin.solution import Status
 
+_NO_LIMIT = int(np.iinfo(np.int64).max)
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -90,7 +92,7 @@ class Monitor:
 
     def iterations_left(self, n_iter: int) -> int:
         """How many more iterations the limit allows."""
-        return np.iinfo(np.int64).max if self.max_iter < 0 else max(0, self.max_iter - n_iter)
+        return _NO_LIMIT if self.max_iter < 0 else max(0, self.max_iter - n_iter)
 
     def should_stop(self, n_iter: int) -> Status | None:
         """The reason to stop now, or None. Cheap, so that it can be asked often."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 from maxmargin.problem import Problem
 
@@ -54,7 +55,7 @@ def certificate_from(problem: Problem, beta: np.ndarray, residual: np.ndarray) -
 def gap_of(beta, residual, lower, upper, intercept: float) -> float:
     """The part of the duality gap of some samples: what each could still gain alone."""
     slope = intercept - residual
-    return float(np.where(slope > 0, slope * (beta - lower), slope * (beta - upper)).sum())
+    return float((slope * (beta - np.where(slope > 0, lower, upper))).sum())
 
 
 def violation_and_intercept(
@@ -67,11 +68,28 @@ def violation_and_intercept(
     is the mean residual of the free samples (where 0 < α < C), as in LIBSVM, or
     the middle of the interval that the others leave.
     """
-    can_grow, can_shrink = beta < upper, beta > lower
-    if not can_grow.any() or not can_shrink.any():
+    highest, lowest, total, n_free = _pulls(beta, residual, lower, upper)
+    if np.isinf(highest) or np.isinf(lowest):  # nobody can grow, or nobody can shrink
         return 0.0, 0.0
-    highest = float(residual[can_grow].max())
-    lowest = float(residual[can_shrink].min())
-    free = can_grow & can_shrink
-    intercept = float(residual[free].mean()) if free.any() else 0.5 * (highest + lowest)
+    intercept = total / n_free if n_free else 0.5 * (highest + lowest)
     return max(0.0, highest - lowest), intercept
+
+
+@njit(cache=True, nogil=True)
+def _pulls(beta, residual, lower, upper):
+    """Highest residual of those who can grow, lowest of those who can shrink, sum of both."""
+    highest, lowest = -np.inf, np.inf
+    total, n_free = 0.0, 0
+    for t in range(beta.size):
+        value = residual[t]
+        if value != value:  # an overflow: no intercept goes with it
+            return np.nan, np.nan, np.nan, 1
+        can_grow, can_shrink = beta[t] < upper[t], beta[t] > lower[t]
+        if can_grow and value > highest:
+            highest = value
+        if can_shrink and value < lowest:
+            lowest = value
+        if can_grow and can_shrink:
+            total += value
+            n_free += 1
+    return highest, lowest, total, n_free

@@ -267,7 +267,7 @@ def _report(estimator, solver, collection, course: OnWorkers, monitor: Monitor) 
     if status is not Status.CONVERGED:
         limits = {"max_iter": estimator.max_iter, "time_limit": estimator.time_limit}
         message = status.message(**limits, tol=estimator.tol)
-        warnings.warn(message, ConvergenceWarning, stacklevel=6)
+        warnings.warn(message, ConvergenceWarning, stacklevel=7)
     positive, negative = course.pair
     other = "rest" if negative is None else collection.classes[negative]
     bounded = np.abs(support.beta) == support.rows.costs

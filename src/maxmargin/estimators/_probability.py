@@ -37,7 +37,7 @@ class ProbabilityMixin:
             "removed in version 1.11. Use `CalibratedClassifierCV(SVC(), ensemble=False)` "
             "instead of `SVC(probability=True)`",
             FutureWarning,
-            stacklevel=6,
+            stacklevel=5,
         )
         if self.probability:
             self._calibrated = self._calibrate(X, y, sample_weight)

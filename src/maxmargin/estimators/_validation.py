@@ -87,6 +87,9 @@ def validate_features(estimator, X, y="no_validation", *, reset: bool = True):
     """scikit-learn's checks of X (and y); numbers of any width stay as they are."""
     if sp.issparse(X) and estimator.kernel == "precomputed":
         raise TypeError("Sparse precomputed kernels are not supported.")
+    if _must_pass(estimator, X, y, reset):
+        estimator.n_features_in_ = X.shape[1]
+        return X if isinstance(y, str) else (X, y)
     checked = validate_data(
         estimator, X, y, reset=reset, dtype="numeric", accept_sparse="csr", accept_large_sparse=True
     )
@@ -98,6 +101,33 @@ def validate_features(estimator, X, y="no_validation", *, reset: bool = True):
     elif X.dtype.kind != "f" and X.dtype.kind not in "iub":
         X = X.astype(np.float64)
     return (X, y) if y is not None else X
+
+
+def _must_pass(estimator, X, y, reset: bool) -> bool:
+    """Whether these are plain arrays of finite numbers, which scikit-learn's checks let through.
+
+    The checks look for data frames, other array types and names of features, which takes
+    longer than to train or predict a hundred samples.
+    """
+    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.char not in "fd" or X.size == 0:
+        return False
+    if hasattr(estimator, "feature_names_in_"):
+        return False
+    if not reset and X.shape[1] != estimator.n_features_in_:
+        return False
+    if isinstance(y, str):  # "no_validation"
+        return _finite(X)
+    if type(y) is not np.ndarray or y.shape != X.shape[:1]:
+        return False
+    if not (y.dtype.kind in "iub" or y.dtype.char in "fd"):
+        return False
+    return _finite(X) and _finite(y)
+
+
+def _finite(values: np.ndarray) -> bool:
+    """Whether all values are finite, and their sum as well."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum()))
 
 
 def _sample_weights(sample_weight, n_samples: int) -> np.ndarray:
@@ -119,7 +149,7 @@ def _sample_weights(sample_weight, n_samples: int) -> np.ndarray:
             f"{negative} of {n_samples} sample weights are negative; as in scikit-learn's SVC, "
             "these samples take no part in the fit.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
     return np.maximum(weights, 0.0)
 

@@ -6,13 +6,14 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, _fit_context
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
@@ -31,6 +32,8 @@ from maxmargin.solution import Status
 
 # Kernel matrices up to this size are held in float64, larger ones in float32.
 _DOUBLE_PRECISION_BYTES = 2 * 2**20
+# Of sparse data up to this size gamma="scale" has the same bits as of the same dense data.
+_SPREAD_ENTRIES = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,6 @@ class _Answer:
 class BaseSVM(CallbackSupportMixin, BaseEstimator):
     """Base of the estimators; holds the path from data to fitted attributes."""
 
-    @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Fit the model to training data.
@@ -132,6 +134,12 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         context.call_on_fit_task_end(estimator=self, reconstruction_attributes={}, **told)
         return self
 
+    @classmethod
+    @cache
+    def _get_param_names(cls):
+        """The names of the parameters; scikit-learn reads the signature anew for each fit."""
+        return super()._get_param_names()
+
     def _worth_doing_side_by_side(self, tasks: list[BinaryTask]) -> bool:
         """Whether many small problems are better solved each on a thread of its own.
 
@@ -151,7 +159,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             message = status.message(
                 max_iter=self.max_iter, time_limit=self.time_limit, tol=self.tol
             )
-            warnings.warn(message, ConvergenceWarning, stacklevel=6)
+            warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
     def _problems(self, data, tasks, gamma, starts, seed, shares=1):
         """One `Problem` a task, made when its turn comes; they share the kernel matrix.
@@ -345,11 +353,13 @@ def _check_costs_unused(estimator, solver, data: TrainingData) -> None:
             f"{name} has no box constraint: sample_weight and class_weight are not supported."
         )
     if costs[0] != type(estimator)().C:
-        warnings.warn(f"{name} has no box constraint: C is not used.", UserWarning, stacklevel=6)
+        warnings.warn(f"{name} has no box constraint: C is not used.", UserWarning, stacklevel=5)
 
 
 def _variance(X, sample_weights: np.ndarray | None) -> float:
     """Variance of all entries of X, each row counted as often as its weight says."""
+    if sp.issparse(X) and X.shape[0] * X.shape[1] <= _SPREAD_ENTRIES:
+        X = X.toarray()
     if sample_weights is None and not sp.issparse(X):
         return float(X.var(dtype=np.float64))
     weights = np.ones(X.shape[0]) if sample_weights is None else sample_weights

@@ -194,10 +194,10 @@ def _mostly_zero(X: np.ndarray) -> bool:
 def _mean_worth_removing(X: np.ndarray) -> np.ndarray | None:
     """The mean row where it dwarfs the spread: there ‖a‖² + ‖b‖² − 2⟨a, b⟩ would cancel."""
     sample = X[:: max(1, len(X) // _DENSITY_SAMPLE)]
-    mean = sample.mean(axis=0, dtype=np.float64)
-    if not np.isfinite(mean).all() or mean @ mean <= sample.var(axis=0, dtype=np.float64).sum():
-        return None
-    return mean
+    mean = np.add.reduce(sample, axis=0, dtype=np.float64) / len(sample)
+    square = np.einsum("ij,ij->", sample, sample, dtype=np.float64, casting="unsafe") / len(sample)
+    # Of the mean square the mean has the greater part; false where there is an overflow.
+    return mean if 2.0 * (mean @ mean) > square else None
 
 
 def _leaves():

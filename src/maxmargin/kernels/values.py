@@ -68,6 +68,10 @@ class PrecomputedKernelMatrix(_ValuesKernelMatrix):
     def columns(self, index):
         return self.K[self.index[:, np.newaxis], self.index[index]].astype(np.float64)
 
+    def block(self, index):
+        own = self.index[index]
+        return self.K[own[:, np.newaxis], own].astype(np.float64)
+
     def restrict(self, index):
         return PrecomputedKernelMatrix(self.K, self, self.index[index])
 

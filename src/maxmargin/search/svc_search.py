@@ -8,7 +8,6 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.base import _fit_context, clone
-from sklearn.callback import with_callbacks
 from sklearn.metrics import get_scorer_names
 from sklearn.metrics._scorer import _MultimetricScorer
 from sklearn.model_selection import ParameterGrid, check_cv
@@ -107,7 +106,6 @@ class SVCSearch(BaseSearchCV):
                     common[name] = first
         return SVC(**{k: v for k, v in common.items() if k in SVC._parameter_constraints})
 
-    @with_callbacks
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y=None, sample_weight=None, **params):
         """Try all candidates, and fit the best one to all samples.

@@ -18,7 +18,7 @@ from maxmargin.solvers._precision import Passes, precise_enough
 
 _REFINEMENTS = 8
 # Up to this many samples the solution is refined to the exact one, which is cheap there.
-_REFINED_SAMPLES = 256
+_REFINED_SAMPLES = 64
 _EXACT = 1e-8
 # Part of its range that a β may have moved from where its residual was computed.
 _ROUNDING = 1e-9
@@ -118,10 +118,15 @@ class CertifiedRun(ABC):
             self.certificate = polish(self.problem, self.certificate)
         self.seconds["certificate"] += time.perf_counter() - start
 
+    @property
+    def refines(self) -> bool:
+        """Whether the answer will be made exact."""
+        wanted = self.problem.refine and not self.problem.draft
+        return wanted and self.problem.n <= _REFINED_SAMPLES
+
     def _refine(self) -> None:
         """Small problems go on to the exact optimum: a linear system, then a round, in turn."""
-        small = self.problem.n <= _REFINED_SAMPLES
-        if not (small and self.problem.refine) or self.problem.draft:
+        if not self.refines:
             return
         for _ in range(_REFINEMENTS):
             best = self.certificate = polish(self.problem, self.certificate)

@@ -23,6 +23,8 @@ from maxmargin.solvers.base import Solver
 
 # The working set is optimised to this part of the present violation, and at most so many steps.
 _INNER_TOL = 0.1
+# Where the answer is made exact, steps to this part of tol are cheaper than a linear system.
+_REFINED_TOL = 0.01
 _STEPS_PER_ROUND = 50_000
 _FIRST_WORKING_SET = 256
 # Rounds between two attempts to set samples aside.
@@ -147,6 +149,8 @@ class _Run(CertifiedRun):
         tol = _TARGET * active.problem.tol
         if len(working) < active.n:
             tol = max(0.5 * tol, _INNER_TOL * violation)
+        elif self.refines:
+            tol *= _REFINED_TOL
         limit = min(_STEPS_PER_ROUND, self.monitor.iterations_left(self.n_iter))
         steps, moved = active.pair_steps(working, tol, limit)
         self.seconds["selection"] += selected - start
