@@ -31,15 +31,16 @@ def binary_tasks(codes: np.ndarray, n_classes: int, multi_class: str) -> list[Bi
     codes : class number of each sample, −1 for samples that take no part
     multi_class : "ovo" or "ovr"; two classes are one problem either way
     """
+    if multi_class == "ovr" or n_classes == 2:
+        # All samples in their own order: nothing has to be copied or gathered.
+        everything = np.flatnonzero(codes >= 0)
+        other = 1 if n_classes == 2 else None
+        return [
+            BinaryTask(i, other, everything, np.where(codes[everything] == i, 1.0, -1.0))
+            for i in range(1 if n_classes == 2 else n_classes)
+        ]
     members = [np.flatnonzero(codes == code) for code in range(n_classes)]
-    if multi_class == "ovo" or n_classes == 2:
-        pairs = combinations(range(n_classes), 2)
-        return [_task(i, j, members[i], members[j]) for i, j in pairs]
-    everything = np.flatnonzero(codes >= 0)
-    return [
-        BinaryTask(i, None, everything, np.where(codes[everything] == i, 1.0, -1.0))
-        for i in range(n_classes)
-    ]
+    return [_task(i, j, members[i], members[j]) for i, j in combinations(range(n_classes), 2)]
 
 
 def _task(positive, negative, positives, negatives) -> BinaryTask:

@@ -32,6 +32,9 @@ _SAFETY = 1.0
 _WORTH_SHRINKING = 0.6
 # Moves of a sample whose kernel row is computed and forgotten each time.
 _PASSING_MOVES = 3
+# Part of the largest residual that single precision may lose over the steps of a round: the root
+# of some ten thousand times its rounding.
+_ROUNDING_OF_STEPS = 2.0**-15
 # Samples whose residual is compared with an exact one.
 _SPOT_CHECK = 64
 
@@ -245,6 +248,9 @@ class ActiveSet:
             steps = optimise()
             self.beta, self.residual = beta, residual
             return steps, 0
+        # Else theirs is forgotten, and need not be more precise than they are optimised.
+        if tol > _ROUNDING_OF_STEPS * np.abs(residual).max():
+            residual = residual.astype(np.float32)
         steps = run_beside(optimise, lambda: self.fetch(self._likely_moves(working)))
         change = beta - self.beta[working]
         self.beta[working] = beta

@@ -18,11 +18,11 @@ from maxmargin.solvers._low_rank_passes import factor_of, low_rank_passes, rank_
 from maxmargin.solvers._newton import newton_change
 
 # Nanoseconds of the parts of a round, measured on one core of 2024; only ratios matter.
-_PAIR_STEP = 1.1  # per sample of the working set
+_PAIR_STEP = 0.8  # per sample of the working set
 _GATHER = 1.0  # per kernel value
 _UPDATE = 0.25  # per kernel value
 _FLOP = 0.02
-_NEWTON_FLOP = 0.04  # what follows the factorisation included
+_NEWTON_FLOP = 0.07  # what follows the factorisation included
 _LOW_RANK_STEPS = 60
 _PASSES_OVER_FACTOR = 2.0  # per entry of the factor
 _EXPECTED_RANK = 200

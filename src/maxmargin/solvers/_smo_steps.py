@@ -21,7 +21,8 @@ SECOND_ORDER, MAXIMAL_VIOLATING_PAIR, EXHAUSTIVE = 0, 1, 2
 
 # Stands for a curvature that is not positive, as in LIBSVM: indefinite kernels have such pairs.
 _TAU = 1e-12
-_BLOCK = 128
+_BLOCK = 512
+_NOWHERE = np.float32(2**24)
 _FAST = {"nnan", "nsz", "contract", "arcp", "reassoc"}
 
 
@@ -40,58 +41,42 @@ def set_penalties(beta, lower, upper, grow_penalty, shrink_penalty):
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def _update_block(residual, row_i, row_j, delta, grow_penalty, shrink_penalty):
     """Residual of one block after a step; its largest growing and least shrinking value."""
-    highest = -np.inf
-    lowest = np.inf
+    kind = residual.dtype.type
+    step, highest, lowest = kind(delta), kind(-np.inf), kind(np.inf)
     for t in range(residual.size):
-        value = residual[t] - delta * (np.float64(row_i[t]) - np.float64(row_j[t]))
+        value = residual[t] - step * (kind(row_i[t]) - kind(row_j[t]))
         residual[t] = value
-        highest = fast_max(highest, value + np.float64(grow_penalty[t]))
-        lowest = fast_min(lowest, value + np.float64(shrink_penalty[t]))
+        highest = fast_max(highest, value + kind(grow_penalty[t]))
+        lowest = fast_min(lowest, value + kind(shrink_penalty[t]))
     return highest, lowest
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def _extremes_of_block(residual, grow_penalty, shrink_penalty):
-    highest = -np.inf
-    lowest = np.inf
+    kind = residual.dtype.type
+    highest, lowest = kind(-np.inf), kind(np.inf)
     for t in range(residual.size):
-        highest = fast_max(highest, residual[t] + np.float64(grow_penalty[t]))
-        lowest = fast_min(lowest, residual[t] + np.float64(shrink_penalty[t]))
+        highest = fast_max(highest, residual[t] + kind(grow_penalty[t]))
+        lowest = fast_min(lowest, residual[t] + kind(shrink_penalty[t]))
     return highest, lowest
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _gain(residual, shrink_penalty, kernel_value, diagonal, diagonal_i, highest):
-    """Decrease (f_i − f_t)² / (K_ii + K_tt − 2K_it) of the pair (i, t), in single precision."""
-    difference = np.float32(highest - residual) - shrink_penalty
-    difference = fast_max(difference, np.float32(0.0))
-    curvature = diagonal_i + diagonal - np.float32(2.0) * np.float32(kernel_value)
-    return difference * difference / fast_max(curvature, np.float32(_TAU))
-
-
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _gain_of_block(residual, shrink_penalty, row_i, diagonal, diagonal_i, highest):
-    best = np.float32(0.0)
+def _gains_of_block(residual, shrink_penalty, row_i, diagonal, diagonal_i, highest, gains):
+    """Decrease (f_i − f_t)² / (K_ii + K_tt − 2K_it) of the pairs (i, t), in single precision."""
+    best, highest = np.float32(0.0), residual.dtype.type(highest)
     for t in range(residual.size):
-        gain = _gain(residual[t], shrink_penalty[t], row_i[t], diagonal[t], diagonal_i, highest)
+        difference = np.float32(highest - residual[t]) - shrink_penalty[t]
+        difference = fast_max(difference, np.float32(0.0))
+        curvature = diagonal_i + diagonal[t] - np.float32(2.0) * np.float32(row_i[t])
+        gain = difference * difference / fast_max(curvature, np.float32(_TAU))
+        gains[t] = gain
         best = fast_max(best, gain)
     return best
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _index_of_gain(residual, shrink_penalty, row_i, diagonal, diagonal_i, highest):
-    best = np.float32(0.0)
-    index = -1
-    for t in range(residual.size):
-        gain = _gain(residual[t], shrink_penalty[t], row_i[t], diagonal[t], diagonal_i, highest)
-        if gain > best:
-            best = gain
-            index = t
-    return index
-
-
 @njit(cache=True, nogil=True)
-def _second_order_partner(residual, shrink_penalty, row_i, diagonal, i, highest):
+def _second_order_partner(residual, shrink_penalty, row_i, diagonal, i, highest, gains):
     """The partner of i by second-order information (the paper's heuristic, step 2), or −1."""
     n = residual.size
     diagonal_i = diagonal[i]
@@ -100,21 +85,41 @@ def _second_order_partner(residual, shrink_penalty, row_i, diagonal, i, highest)
     start = 0
     while start < n:
         stop = min(start + _BLOCK, n)
-        gain = _gain_of_block(
+        gain = _gains_of_block(
             residual[start:stop], shrink_penalty[start:stop], row_i[start:stop],
-            diagonal[start:stop], diagonal_i, highest,
+            diagonal[start:stop], diagonal_i, highest, gains[start:stop],
         )  # fmt: skip
         if gain > best:
             best = gain
             best_block = start
         start = stop
-    start = best_block
-    stop = min(start + _BLOCK, n)
-    index = _index_of_gain(
-        residual[start:stop], shrink_penalty[start:stop], row_i[start:stop],
-        diagonal[start:stop], diagonal_i, highest,
-    )  # fmt: skip
-    return start + index if index >= 0 else -1
+    if best == 0.0:
+        return -1
+    return best_block + _first(gains[best_block : best_block + _BLOCK], best)
+
+
+# The place of an extreme value is looked for without leaving the loop early, which would keep it
+# from being vectorised; whole numbers up to 2²⁴ are exact in single precision.
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _first(values, wanted):
+    """Index of the first value that is the wanted one."""
+    index = _NOWHERE
+    for t in range(values.size):
+        index = fast_min(index, np.float32(t) if values[t] == wanted else _NOWHERE)
+    return np.int64(index)
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _first_sum(residual, penalty, wanted):
+    """Index of the first sample whose residual and penalty have the wanted sum."""
+    kind = residual.dtype.type
+    index, wanted = _NOWHERE, kind(wanted)
+    for t in range(residual.size):
+        here = residual[t] + kind(penalty[t]) == wanted
+        index = fast_min(index, np.float32(t) if here else _NOWHERE)
+    return np.int64(index)
 
 
 @njit(cache=True, nogil=True)
@@ -140,22 +145,6 @@ def _best_pair(rows, slot_of, diagonal, residual, grow_penalty, shrink_penalty, 
 
 
 @njit(cache=True, nogil=True)
-def _first_highest(residual, grow_penalty, highest, start, stop):
-    for t in range(start, stop):
-        if residual[t] + grow_penalty[t] == highest:
-            return t
-    return start
-
-
-@njit(cache=True, nogil=True)
-def _first_lowest(residual, shrink_penalty, lowest, start, stop):
-    for t in range(start, stop):
-        if residual[t] + shrink_penalty[t] == lowest:
-            return t
-    return start
-
-
-@njit(cache=True, nogil=True)
 def smo_steps(
     rows, slot_of, last_used, clock, diagonal, beta, residual, lower, upper,
     grow_penalty, shrink_penalty, tol, max_steps, selection,
@@ -167,7 +156,8 @@ def smo_steps(
     rows, slot_of : kernel rows, and the row of each sample (−1: not there)
     last_used, clock : time stamps for the cache's choice of what to drop
     diagonal : float32, the diagonal of the kernel matrix
-    beta, residual : float64, updated in place
+    beta : float64, updated in place
+    residual : float64, or float32 where that will do; updated in place
     lower, upper : float64 bounds
     grow_penalty, shrink_penalty : float32, see `set_penalties`; updated in place
     selection : SECOND_ORDER, MAXIMAL_VIOLATING_PAIR or EXHAUSTIVE
@@ -193,6 +183,7 @@ def smo_steps(
             lowest, low_block = low, start
         start = stop
 
+    gains = np.empty(n, np.float32)
     steps = 0
     while True:
         if highest - lowest <= tol:
@@ -202,19 +193,21 @@ def smo_steps(
         if selection == EXHAUSTIVE:
             i, j = _best_pair(rows, slot_of, diagonal, residual, grow_penalty, shrink_penalty, n)
         else:
-            i = _first_highest(
-                residual, grow_penalty, highest, high_block, min(high_block + _BLOCK, n)
+            stop = high_block + _BLOCK
+            i = high_block + _first_sum(
+                residual[high_block:stop], grow_penalty[high_block:stop], highest
             )
             if slot_of[i] < 0:
                 return ROW_MISSING, steps, i, highest - lowest, clock
             j = -1
             if selection == SECOND_ORDER:
                 j = _second_order_partner(
-                    residual, shrink_penalty, rows[slot_of[i]], diagonal, i, highest
+                    residual, shrink_penalty, rows[slot_of[i]], diagonal, i, highest, gains
                 )
             if j < 0:
-                j = _first_lowest(
-                    residual, shrink_penalty, lowest, low_block, min(low_block + _BLOCK, n)
+                stop = low_block + _BLOCK
+                j = low_block + _first_sum(
+                    residual[low_block:stop], shrink_penalty[low_block:stop], lowest
                 )
         # The stamp comes first: fetching the partner's row must not drop this one.
         clock += 1
