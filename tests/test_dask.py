@@ -18,11 +18,12 @@ from sklearn.datasets import make_classification
 import oracle
 from maxmargin import SVC
 from maxmargin.distributed.cluster import Cluster
-from maxmargin.distributed.partitions import Partition, Rows, TravellingSamples, inspect
+from maxmargin.distributed.examination import Question, inspect
+from maxmargin.distributed.partitions import Partition, Rows, TravellingSamples
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.parallel import n_threads
 from maxmargin.solvers import Decomposition, HierarchicalSVM
-from maxmargin.solvers._subproblem import Task, solve_union
+from maxmargin.solvers._subproblem import Support, Task, solve_union
 
 OPTIONS = {"gamma": 0.2, "C": 5.0, "tol": 1e-6, "random_state": 0}
 
@@ -124,24 +125,55 @@ def test_partitions_examine_what_is_within_reach():
     partition = Partition(Rows(X, y, np.ones(300)), offset=1000)
     everything = partition.part((1, 0))
     answer = solve_union(samples, [everything], Task(Decomposition(), 0, 1e-3))
-    final = inspect(samples, partition, 0, answer, False, None, np.inf)
+    final = inspect(samples, [partition], Question(0, False, np.inf), answer, None, None)
     exact = np.where(y == 1, 1.0, -1.0) - oracle.kernel_values(X, answer.rows.X, gamma=0.2) @ (
         answer.beta
     )
     outside = ~np.isin(1000 + np.arange(300), answer.samples)
     beyond = np.where(y == 1, 1.0, -1.0) * (exact - answer.intercept)
-    assert_allclose(final.beyond[outside], beyond[outside], atol=1e-9)
-    assert np.isinf(final.beyond[~outside]).all()
-    assert final.extremes.highest - final.extremes.lowest <= 1e-3
-    assert final.extremes.evaluations == 300 * len(answer.beta)
-    draft = inspect(samples, partition, 0, answer, True, final, 0.3)
+    (distance,), (extremes,) = final.beyond, final.extremes
+    assert_allclose(distance[outside], beyond[outside], atol=1e-9)
+    assert np.isinf(distance[~outside]).all()
+    assert extremes.highest - extremes.lowest <= 1e-3
+    assert extremes.evaluations == 300 * len(answer.beta)
+    draft = inspect(samples, [partition], Question(0, True, 0.3), answer, None, final)
     looked = outside & (beyond > -0.3)
     assert 0 < looked.sum() < outside.sum()
-    assert draft.extremes.evaluations == looked.sum() * len(answer.beta)
-    assert_allclose(draft.beyond[outside], beyond[outside], atol=1e-5)
+    (distance,), (extremes,) = draft.beyond, draft.extremes
+    assert extremes.evaluations == looked.sum() * len(answer.beta)
+    assert_allclose(distance[outside], beyond[outside], atol=1e-5)
     chosen = draft.violators.samples - 1000
     assert (beyond[chosen] > -0.1).all() and outside[chosen].all() and len(chosen)
     assert_allclose(draft.violators.residual, exact[chosen], atol=1e-5)
+
+
+@pytest.mark.parametrize("n_partitions", [1, 3])
+def test_an_examination_starts_from_the_last_one(n_partitions):
+    """A draft evaluates what changed alone, and says the same as from the beginning."""
+    X, y = make_classification(300, 5, class_sep=0.7, random_state=0)
+    samples = TravellingSamples(KernelFunction("rbf", 0.2), 1e-3, "auto", 0, [(1, 0)])
+    rows = Rows(X, y, np.ones(300))
+    size = 300 // n_partitions
+    partitions = [Partition(rows[start : start + size], start) for start in range(0, 300, size)]
+    everything = Partition(rows, 0).part((1, 0))
+    before = solve_union(samples, [everything], Task(Decomposition(), 0, 1e-3))
+    # One support vector leaves, another has less weight.
+    beta = before.beta.copy()
+    beta[0] *= 0.5
+    answer = Support(before.samples[:-1], beta[:-1], before.rows[:-1], intercept=0.1)
+    first = inspect(samples, partitions, Question(0, True, np.inf), before, None, None)
+    question = Question(0, True, np.inf)
+    again = inspect(samples, partitions, question, answer, before, first)
+    anew = inspect(samples, partitions, question, answer, None, None)
+    for ours, theirs in zip(again.beyond, anew.beyond, strict=True):
+        assert_allclose(ours, theirs, atol=1e-5)
+    assert_array_equal(again.violators.samples, anew.violators.samples)
+    assert_allclose(again.violators.residual, anew.violators.residual, atol=1e-5)
+    n_outside = 300 - len(answer.beta)
+    assert sum(e.evaluations for e in anew.extremes) == n_outside * len(answer.beta)
+    # The one that left is new among those outside; the others see a change of two.
+    expected = len(answer.beta) + (n_outside - 1) * 2
+    assert sum(e.evaluations for e in again.extremes) == expected
 
 
 class DiesOnce(Decomposition):

@@ -13,12 +13,14 @@ from uuid import uuid4
 from distributed import Client, Event, Future, get_client, get_worker, wait
 
 from maxmargin.distributed.executors import Executor
-from maxmargin.parallel import n_cores, session
+from maxmargin.parallel import n_cores, session, split
 
 _ASK_INTERVAL = 0.5
 # How long and how often a worker that came later tries to get the samples from another.
 _TRANSFER_SECONDS = 30
 _TRIES = 3
+# Partitions of a worker that one task examines: tasks take the scheduler's time too.
+_TOGETHER = 4
 
 
 class Cluster(Executor):
@@ -66,6 +68,14 @@ class Cluster(Executor):
         if near.key not in self._homes:
             self._homes[near.key] = list(self.client.who_has([near])[near.key])
         return self._homes[near.key] or self._workers
+
+    def by_home(self, futures: list[Future]) -> list[list[int]]:
+        """Places of results in groups of a few that one worker holds: work for one task."""
+        wait(futures)
+        homes: dict[str, list[int]] = {}
+        for place, future in enumerate(futures):
+            homes.setdefault(min(self._home(future)), []).append(place)
+        return [places[part] for places in homes.values() for part in split(len(places), _TOGETHER)]
 
     @property
     def stop_flag(self):

@@ -6,19 +6,20 @@ import time
 import warnings
 from itertools import combinations
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from distributed import Client, get_client
+from distributed import Client, Future, get_client
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from maxmargin.distributed.cluster import Cluster
 from maxmargin.distributed.collection import Collection
+from maxmargin.distributed.examination import Extremes, Question, inspect
 from maxmargin.distributed.partitions import (
     Rows,
     TravellingSamples,
-    inspect,
     lend,
     solve_local,
     without_rows,
@@ -54,9 +55,12 @@ class OnWorkers(Course):
         size = int(sum(side.sum() for side in self.sides))
         super().__init__(options, executor, samples, number, size, tol, limits)
         self.pair, self.seed = pair, seed
-        here = np.flatnonzero(self.sides[0] + self.sides[1])
+        here = np.flatnonzero(self.sides[0] + self.sides[1]).tolist()
         self.here, self.partitions = here, collection.partitions
-        self._verdicts: list = [None] * len(here)
+        together = executor.by_home([self.partitions[at] for at in here])
+        self._groups = [[here[place] for place in places] for places in together]
+        self._before: Future | None = None
+        self._verdicts: list[Any] = [None] * len(together)
 
     def known(self):
         return []
@@ -72,7 +76,7 @@ class OnWorkers(Course):
                 solve_local, self.samples, self.partitions[at], self._loans(at), task,
                 name="step-1", near=self.partitions[at],
             )
-            for at in self.here.tolist()
+            for at in self.here
         ]  # fmt: skip
         K = min(self.options.partitions, len(futures))
         return futures, [futures[g::K] for g in range(K)]
@@ -98,27 +102,30 @@ class OnWorkers(Course):
         return self.submit(without_rows, answer, name="summary")
 
     def examine(self, answer, draft):
-        submit = self.submit
+        submit, question = self.submit, Question(self.number, draft, self.reach)
+        groups = [[self.partitions[at] for at in group] for group in self._groups]
         self._verdicts = [
-            submit(inspect, self.samples, self.partitions[at], self.number, answer, draft,
-                   last, self.reach, name="certificate", near=self.partitions[at])
-            for at, last in zip(self.here, self._verdicts, strict=True)
+            submit(inspect, self.samples, group, question, answer, self._before, last,
+                   name="certificate", near=group[0])
+            for group, last in zip(groups, self._verdicts, strict=True)
         ]  # fmt: skip
+        self._before = answer
         heads = [submit(attrgetter("extremes"), v, name="extremes") for v in self._verdicts]
-        extremes = []
-        for head in heads:
-            extremes.append((yield head))
-        self.evaluations += sum(e.evaluations for e in extremes)
-        highest, lowest = max(e.highest for e in extremes), min(e.lowest for e in extremes)
-        violators = [
-            submit(attrgetter("violators"), verdict, name="violators")
-            for verdict, e in zip(self._verdicts, extremes)
-            if e.n_violators
-        ]
+        found: dict[int, Extremes] = {}
+        violators: list[Future] = []
+        for group, verdict, head in zip(self._groups, self._verdicts, heads, strict=True):
+            extremes = yield head
+            found.update(zip(group, extremes, strict=True))
+            if any(e.n_violators for e in extremes):
+                violators.append(submit(attrgetter("violators"), verdict, name="violators"))
+        # In the order of the partitions: sums must not depend on who has which.
+        everybody = [found[at] for at in self.here]
+        self.evaluations += sum(e.evaluations for e in everybody)
+        highest, lowest = max(e.highest for e in everybody), min(e.lowest for e in everybody)
         return Check(
             self.spread(highest, lowest) if draft else max(0.0, highest - lowest),
             self.support.objective, self.support.intercept,
-            sum(e.gap for e in extremes), violators, sum(e.n_violators for e in extremes),
+            sum(e.gap for e in everybody), violators, sum(e.n_violators for e in everybody),
         )  # fmt: skip
 
 

@@ -20,22 +20,11 @@ from maxmargin.kernels._memory import Returned
 from maxmargin.kernels.cache import MEMORY, cache_bytes
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.matrix import FeatureKernelMatrix
-from maxmargin.model import kernel_expansion
-from maxmargin.optimality import gap_of
 from maxmargin.problem import Problem
-from maxmargin.solvers._subproblem import (
-    Samples,
-    Support,
-    Task,
-    beyond,
-    returning,
-    solve_union,
-)
+from maxmargin.solvers._subproblem import Samples, Support, Task, solve_union
 
 # Rows of a class that a partition lends to one that has none of it.
 LOAN = 250
-# Violators that a partition sends in one round of readmission.
-_MOST_VIOLATORS = 2000
 _DOUBLE_PRECISION_BYTES = 2 * 2**20
 
 
@@ -151,6 +140,14 @@ class Partition:
         """The rows of one binary problem."""
         return self.chosen(self.members(pair))
 
+    def beta_of(self, answer: Support) -> np.ndarray:
+        """β of all rows in an answer."""
+        beta = np.zeros(len(self.rows.codes))
+        here = answer.samples - self.offset
+        own = (here >= 0) & (here < len(beta))
+        beta[here[own]] = answer.beta[own]
+        return beta
+
     def chosen(self, index: np.ndarray, residual: np.ndarray | None = None) -> Support:
         return Support(self.offset + index, np.zeros(len(index)), self.rows[index], residual)
 
@@ -159,6 +156,14 @@ def encode(block: Block, classes, class_weight, C: float, offset: int) -> Partit
     codes = np.searchsorted(classes, block.y)
     weights = block.weights * class_weight[codes]
     return Partition(Rows(block.X, np.where(weights > 0, codes, -1), C * weights), offset)
+
+
+def added(parts: list[Support]) -> tuple[np.ndarray, np.ndarray, Rows]:
+    """All samples of the parts, the sum of their β, and their rows."""
+    numbers = np.concatenate([part.samples for part in parts])
+    samples, first, where = np.unique(numbers, return_index=True, return_inverse=True)
+    beta = np.bincount(where, np.concatenate([part.beta for part in parts]), len(samples))
+    return samples, beta, Rows.joined([part.rows for part in parts])[first]
 
 
 class TravellingSamples(Samples):
@@ -170,13 +175,8 @@ class TravellingSamples(Samples):
         self._memory = Returned(for_many=True)
 
     def union(self, parts, number):
-        numbers = np.concatenate([part.samples for part in parts])
-        samples, first, where = np.unique(numbers, return_index=True, return_inverse=True)
-        rows = Rows.joined([part.rows for part in parts])[first]
-        beta = np.concatenate([part.beta for part in parts])
-        problem = self.problem(rows, number)
-        start = np.bincount(where, beta, minlength=len(samples))
-        return samples, replace(problem, start=start), rows
+        samples, beta, rows = added(parts)
+        return samples, replace(self.problem(rows, number), start=beta), rows
 
     def problem(self, rows: Rows, number: int) -> Problem:
         n = len(rows.codes)
@@ -209,71 +209,3 @@ def solve_local(
 
 def without_rows(support: Support) -> Support:
     return replace(support, rows=None)
-
-
-@dataclass(frozen=True, eq=False)
-class Extremes:
-    """What a partition says of an answer.
-
-    Attributes
-    ----------
-    highest : the largest p − Kβ of a sample whose β may grow
-    lowest : the smallest of one whose β may shrink
-    gap : its part of the duality gap
-    n_violators : samples with β = 0 that should come back
-    """
-
-    highest: float
-    lowest: float
-    gap: float
-    n_violators: int
-    evaluations: int
-
-
-@dataclass(frozen=True, eq=False)
-class Verdict:
-    """The same with what stays on the worker: the worst violators, and how far all are beyond."""
-
-    extremes: Extremes
-    violators: Support
-    beyond: np.ndarray
-
-
-def inspect(
-    samples: TravellingSamples, partition: Partition, number: int, answer: Support, draft: bool,
-    last: Verdict | None, reach: float,
-) -> Verdict:  # fmt: skip
-    """Evaluate an answer on the rows of a partition, as `Course.examine` says it."""
-    pair, rows = samples.pairs[number], partition.rows
-    members = partition.members(pair)
-    positive = rows.codes[members] == pair[0]
-    linear, lower, upper = c_svc(np.where(positive, 1.0, -1.0), rows.costs[members])
-    beta = np.zeros(len(rows.codes))
-    here = answer.samples - partition.offset
-    own = (here >= 0) & (here < len(beta))
-    beta[here[own]] = answer.beta[own]
-    beta = beta[members]
-    outside = beta == 0
-    distance = np.full(len(beta), np.inf) if last is None else last.beyond.copy()
-    index = np.flatnonzero(outside & (distance > -reach)) if draft else np.arange(len(beta))
-    residual = linear[index]
-    if len(answer.beta) and len(index):
-        residual -= kernel_expansion(
-            samples.function, rows.X, answer.rows.X, answer.beta[:, np.newaxis],
-            np.float32 if draft else np.float64, members[index],
-        )[:, 0]  # fmt: skip
-    beta, lower, upper = beta[index], lower[index], upper[index]
-    gap = gap_of(beta, residual, lower, upper, answer.intercept)
-    highest = float(np.max(residual[beta < upper], initial=-np.inf))
-    lowest = float(np.min(residual[beta > lower], initial=np.inf))
-    n_values = len(index) * len(answer.beta)
-    index, residual = index[beta == 0], residual[beta == 0]
-    distance[~outside] = np.inf  # not known, should they drop out
-    distance[index] = beyond(positive[index], residual, answer.intercept)
-    back = returning(distance[index], len(answer.beta))
-    chosen = np.sort(back[:_MOST_VIOLATORS])
-    return Verdict(
-        Extremes(highest, lowest, gap, len(back), n_values),
-        partition.chosen(members[index[chosen]], residual[chosen]),
-        distance,
-    )

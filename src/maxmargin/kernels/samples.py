@@ -15,9 +15,9 @@ import scipy.sparse as sp
 
 from maxmargin.parallel import run_blocks, split
 
-# A dense product does 2·d flops a value at the speed of BLAS, a sparse one 2·nnz at about a fifth
-# of that speed (measured from d = 54 to d = 8,315): below this density the sparse one is faster.
-SPARSE_DENSITY = 0.2
+# A dense product does 2·d flops a value at the speed of BLAS, a sparse one 2·nnz at about half of
+# that speed (measured from d = 20 to d = 784): below this density the sparse one is faster.
+SPARSE_DENSITY = 0.4
 # Below this the fixed cost of a sparse row outweighs its few non-zeros.
 _MIN_SPARSE_FEATURES = 16
 # Sparse input of a higher density is spread out, but only where that costs little memory.
