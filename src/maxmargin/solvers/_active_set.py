@@ -35,6 +35,8 @@ _PASSING_MOVES = 3
 # Part of the largest residual that single precision may lose over the steps of a round: the root
 # of some ten thousand times its rounding.
 _ROUNDING_OF_STEPS = 2.0**-15
+# Kernel values of a round that are kept for the next.
+_LARGE_ROOM = 2**21
 # Samples whose residual is compared with an exact one.
 _SPOT_CHECK = 64
 
@@ -64,6 +66,7 @@ class ActiveSet:
         self.beta, self.residual = beta.copy(), residual.copy()
         self.diagonal = problem.kernel.diagonal().astype(np.float32)
         self.cache = RowCache(problem.kernel, problem.cache_bytes)
+        self._values = np.empty(0, problem.kernel.dtype)
         self._clock = 0
         self._moves = np.zeros(problem.n, np.int64)
         self._remember(-0.5 * float(beta @ (problem.linear + residual)))
@@ -175,11 +178,12 @@ class ActiveSet:
         worst_growing = growing[np.argsort(-self.residual[growing])[:_WORST]]
         worst_shrinking = shrinking[np.argsort(self.residual[shrinking])[:_WORST]]
         worst = np.concatenate([worst_growing, worst_shrinking])
-        coupling = np.abs(self._part(worst, free)).sum(axis=0)
+        values = self._part(worst, free)
+        coupling = np.abs(values, out=values).sum(axis=0)
         return free[np.argpartition(-coupling, count)[:count]]
 
     def block(self, index: np.ndarray) -> np.ndarray:
-        """K[index][:, index] in the precision of the rows."""
+        """K[index][:, index] in the precision of the rows, until the next call."""
         values = self.problem.kernel.in_memory() if len(index) == self.n else None
         if values is not None and np.array_equal(index, np.arange(self.n)):
             return values
@@ -192,19 +196,32 @@ class ActiveSet:
     def _part(self, index: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """K[index][:, columns] from the cached rows, or computed where these are missing.
 
+        The next call overwrites it.
         Over all samples a row is computed once its own has moved, not before. Few values of
         long rows are not even read from there, if they are cheap to compute.
         """
         compute = self.problem.kernel.cheap and self.n > _LONG_ROWS * len(columns)
         use_cached = (self.cache.slot_of[index] >= 0) & (not compute)
         cached, computed = np.flatnonzero(use_cached), np.flatnonzero(~use_cached)
-        out = np.empty((len(index), len(columns)), self.cache.rows.dtype)
+        out = self._room((len(index), len(columns)))
         if len(cached):
             self._gather(self.fetch(index[cached]), columns, out, cached)
         if len(computed):
             with self._kernel_time():
                 self.problem.kernel.cross(index[computed], columns, out, computed)
         return out
+
+    def _room(self, shape: tuple[int, int]) -> np.ndarray:
+        """An array for kernel values, in the same memory each time unless it is large.
+
+        New memory for each round would have to be cleared by the operating system first.
+        """
+        size = shape[0] * shape[1]
+        if size > _LARGE_ROOM:
+            return np.empty(shape, self.cache.rows.dtype)
+        if size > self._values.size:
+            self._values = np.empty(size, self.cache.rows.dtype)
+        return self._values[:size].reshape(shape)
 
     def _gather(self, slots, columns: np.ndarray, out: np.ndarray, targets: np.ndarray) -> None:
         """out[targets] = the columns of the cached rows in `slots`."""
