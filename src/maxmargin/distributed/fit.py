@@ -112,12 +112,8 @@ class OnWorkers(Course):
         self._before = answer
         heads = [submit(attrgetter("extremes"), v, name="extremes") for v in self._verdicts]
         found: dict[int, Extremes] = {}
-        violators: list[Future] = []
-        for group, verdict, head in zip(self._groups, self._verdicts, heads, strict=True):
-            extremes = yield head
-            found.update(zip(group, extremes, strict=True))
-            if any(e.n_violators for e in extremes):
-                violators.append(submit(attrgetter("violators"), verdict, name="violators"))
+        for group, head in zip(self._groups, heads, strict=True):
+            found.update(zip(group, (yield head), strict=True))
         # In the order of the partitions: sums must not depend on who has which.
         everybody = [found[at] for at in self.here]
         self.evaluations += sum(e.evaluations for e in everybody)
@@ -125,8 +121,11 @@ class OnWorkers(Course):
         return Check(
             self.spread(highest, lowest) if draft else max(0.0, highest - lowest),
             self.support.objective, self.support.intercept,
-            sum(e.gap for e in everybody), violators, sum(e.n_violators for e in everybody),
+            sum(e.gap for e in everybody), sum(e.n_violators for e in everybody),
         )  # fmt: skip
+
+    def violators(self):
+        return [self.submit(attrgetter("violators"), v, name="violators") for v in self._verdicts]
 
 
 def client_of(what: str) -> Client:

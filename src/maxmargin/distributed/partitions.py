@@ -19,13 +19,12 @@ from maxmargin.formulations import c_svc
 from maxmargin.kernels._memory import Returned
 from maxmargin.kernels.cache import MEMORY, cache_bytes
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix
+from maxmargin.kernels.matrix import FeatureKernelMatrix, precision_of_rows
 from maxmargin.problem import Problem
 from maxmargin.solvers._subproblem import Samples, Support, Task, solve_union
 
 # Rows of a class that a partition lends to one that has none of it.
 LOAN = 250
-_DOUBLE_PRECISION_BYTES = 2 * 2**20
 
 
 def _bytes(X) -> int:
@@ -180,9 +179,8 @@ class TravellingSamples(Samples):
 
     def problem(self, rows: Rows, number: int) -> Problem:
         n = len(rows.codes)
-        dtype = np.float64 if 8 * n * n <= _DOUBLE_PRECISION_BYTES else np.float32
         signs = np.where(rows.codes == self.pairs[number][0], 1.0, -1.0)
-        kernel = FeatureKernelMatrix(rows.X, self.function, dtype)
+        kernel = FeatureKernelMatrix(rows.X, self.function, precision_of_rows(n))
         kernel.shared[MEMORY] = self._memory  # the same for one subproblem after the other
         return Problem(
             kernel, *c_svc(signs, rows.costs),

@@ -30,8 +30,6 @@ from maxmargin.parallel import n_threads, resolve_n_jobs, session, stream_side_b
 from maxmargin.report import FitReport, ProblemReport
 from maxmargin.solution import Status
 
-# Kernel matrices up to this size are held in float64, larger ones in float32.
-_DOUBLE_PRECISION_BYTES = 2 * 2**20
 # Of sparse data up to this size gamma="scale" has the same bits as of the same dense data.
 _SPREAD_ENTRIES = 2**16
 
@@ -186,7 +184,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
 
     def _kernel_matrix(self, X, gamma: float, memory: int):
         from maxmargin.kernels.functions import KernelFunction
-        from maxmargin.kernels.matrix import FeatureKernelMatrix
+        from maxmargin.kernels.matrix import FeatureKernelMatrix, precision_of_rows
         from maxmargin.kernels.values import (
             CallableKernelMatrix,
             PrecomputedKernelMatrix,
@@ -200,9 +198,8 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             if 8 * n * n <= memory:
                 return PrecomputedKernelMatrix(call_kernel(self.kernel, X, X))
             return CallableKernelMatrix(X, self.kernel)
-        dtype = np.float64 if 8 * n * n <= _DOUBLE_PRECISION_BYTES else np.float32
         function = KernelFunction(self.kernel, gamma, self.coef0, self.degree)
-        return FeatureKernelMatrix(X, function, dtype)
+        return FeatureKernelMatrix(X, function, precision_of_rows(n))
 
     def _solve_task(self, solver, task: BinaryTask, problem, monitor, data: TrainingData):
         """Solve one problem and certify what came out of it."""

@@ -36,7 +36,14 @@ _WORTH_THREADS = 100_000
 _CHEAP_PRODUCTS = 128
 # From this many samples on, their sums are worth the layout that saves storing the values.
 _WORTH_SUMMING = 256
+# Kernel matrices up to this size have rows in float64, larger ones in float32.
+_DOUBLE_PRECISION_BYTES = 2 * 2**20
 _thread = threading.local()
+
+
+def precision_of_rows(n: int) -> type:
+    """The type of the rows of a kernel matrix of n samples."""
+    return np.float64 if 8 * n * n <= _DOUBLE_PRECISION_BYTES else np.float32
 
 
 def _buffer(shape: tuple[int, int], dtype) -> np.ndarray:

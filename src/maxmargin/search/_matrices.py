@@ -9,7 +9,12 @@ import numpy as np
 import psutil
 
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix, _check_finite, kernel_tile
+from maxmargin.kernels.matrix import (
+    FeatureKernelMatrix,
+    _check_finite,
+    kernel_tile,
+    precision_of_rows,
+)
 from maxmargin.kernels.samples import as_samples
 from maxmargin.kernels.values import call_kernel
 from maxmargin.parallel import run_blocks, split
@@ -17,8 +22,6 @@ from maxmargin.search._path import find_twins
 
 # Share of the free memory that a search may take where the user named no limit.
 _SHARE_OF_FREE_MEMORY = 0.3
-# Up to this size kernel matrices are held in float64, as in a fit.
-_DOUBLE_PRECISION_BYTES = 2 * 2**20
 _ROWS = 64
 
 
@@ -43,8 +46,7 @@ class Matrices:
     def __init__(self, X, n: int, keep_products: bool):
         self.X, self.n = X, n
         self.keep_products = keep_products
-        small = 8 * n * n <= _DOUBLE_PRECISION_BYTES
-        self.dtype = np.dtype(np.float64 if small else np.float32)
+        self.dtype = np.dtype(precision_of_rows(n))
         self._lock = threading.Lock()
         self._held: dict[tuple[Hashable, np.dtype], np.ndarray] = {}
         self._twins: dict[Hashable, np.ndarray] = {}

@@ -37,15 +37,13 @@ class Check:
     Attributes
     ----------
     violation, objective, intercept, gap : of the whole problem, in float64
-    violators : futures or values of the samples that should come back
-    n_violators : how many these are
+    n_violators : samples that should come back
     """
 
     violation: float
     objective: float
     intercept: float
     gap: float
-    violators: list
     n_violators: int
 
 
@@ -101,6 +99,10 @@ class Course(ABC):
         A draft is examined by samples with β = 0 alone, and only by those that the last
         examination did not find further than `reach` on the right side of their margin.
         """
+
+    @abstractmethod
+    def violators(self) -> list:
+        """Futures or values of the samples that should come back, by the last examination."""
 
     def spread(self, highest: float, lowest: float) -> float:
         """The violation by samples with β = 0 of these extremes, and by those of the answer."""
@@ -166,7 +168,7 @@ class Course(ABC):
             self.tol_now = max(self.tol, self._next_tol())
             self.rounds += 1
             self.readmitted += self.check.n_violators
-            answer = self.solve([answer, *self.check.violators], "readmission", resumes=True)
+            answer = self.solve([answer, *self.violators()], "readmission", resumes=True)
             yield from self._count("readmission", answer)
         self.support = yield answer
 

@@ -136,6 +136,7 @@ class InMemory(Course):
     """The course of a problem whose samples this process has: the paper's K² subproblems."""
 
     certificate: Certificate
+    _came: Support
 
     def __init__(self, options, executor, samples, number: int, problem: Problem, limits: dict):
         super().__init__(options, executor, samples, number, problem.n, problem.tol, limits)
@@ -178,13 +179,16 @@ class InMemory(Course):
             check = self._draft_check(index, residual)
         else:
             now = self.certificate = certificate_from(problem, beta, residual)
-            check = Check(now.kkt_violation, now.objective, now.intercept, now.duality_gap, [], 0)
+            check = Check(now.kkt_violation, now.objective, now.intercept, now.duality_gap, 0)
             index, residual = index[outside], residual[outside]
         self._beyond[support.samples] = np.inf  # not known, should they drop out
         self._beyond[index] = beyond(problem.upper[index] > 0, residual, check.intercept)
         back = np.sort(returning(self._beyond[index], len(support.samples)))
-        came = Support(index[back], np.zeros(len(back)), residual=residual[back])
-        return replace(check, violators=[came], n_violators=len(back))
+        self._came = Support(index[back], np.zeros(len(back)), residual=residual[back])
+        return replace(check, n_violators=len(back))
+
+    def violators(self):
+        return [self._came]
 
     def _residual_of(self, index: np.ndarray, answer, draft: bool) -> Waits:
         tasks = [
@@ -206,7 +210,7 @@ class InMemory(Course):
         violation = self.spread(
             np.max(residual[positive], initial=-np.inf), np.min(residual[~positive], initial=np.inf)
         )
-        return Check(violation, support.objective, support.intercept, np.nan, [], 0)
+        return Check(violation, support.objective, support.intercept, np.nan, 0)
 
     def solution(self, monitor: Monitor) -> Solution:
         self.problem.kernel.count(self.evaluations)
