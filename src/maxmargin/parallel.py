@@ -127,7 +127,7 @@ def session(threads: int | Callable[[], int]) -> Iterator[None]:
     with _lock:
         _sessions += 1
         if _sessions == 1:
-            _restore.append(_in_control(lambda: _blas().limit(limits=1)))
+            _restore.append(_in_control(_limit_blas))
     try:
         yield
     finally:
@@ -135,7 +135,20 @@ def session(threads: int | Callable[[], int]) -> Iterator[None]:
         with _lock:
             _sessions -= 1
             if _sessions == 0:
-                _in_control(_restore.pop().restore_original_limits)
+                before = _restore.pop()
+                _in_control(lambda: _set_blas(before))
+
+
+def _limit_blas() -> list[int]:
+    """One thread a BLAS call from now on; what it was before, library by library."""
+    before = [library.get_num_threads() for library in _blas().lib_controllers]
+    _set_blas([1] * len(before))
+    return before
+
+
+def _set_blas(threads: list[int]) -> None:
+    for library, count in zip(_blas().lib_controllers, threads, strict=True):
+        library.set_num_threads(count)
 
 
 @contextmanager

@@ -51,6 +51,9 @@ def validate_training_data(estimator, X, y, sample_weight) -> TrainingData:
             f"Input is a {X.shape[0]}x{X.shape[1]} matrix."
         )
     class_weight = np.ones(len(classes))
+    if sample_weight is None and estimator.class_weight is None:
+        costs = np.full(_num_samples(X), float(estimator.C))
+        return TrainingData(X, codes, classes, class_weight, costs, None)
     if estimator.class_weight is not None:
         class_weight = compute_class_weight(estimator.class_weight, classes=classes, y=y)
     sample_weights = _sample_weights(sample_weight, _num_samples(X))

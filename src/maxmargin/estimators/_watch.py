@@ -15,7 +15,7 @@ def watched_task(estimator, context, interrupt, start, attributes_now, told):
 
     Parameters
     ----------
-    context : callback context of the fit
+    context : callback context of the fit, None where there are no callbacks
     interrupt : the flag that Ctrl-C sets
     start : `time.perf_counter()` at the beginning of the fit
     attributes_now : (beta, intercept) → fitted attributes, for callbacks that want to predict
@@ -25,7 +25,7 @@ def watched_task(estimator, context, interrupt, start, attributes_now, told):
 
     # Without callbacks nobody looks at the tree of tasks, and problems may be solved side by side,
     # which the tree is not made for.
-    has_callbacks = bool(getattr(estimator, "_skl_callbacks", []))
+    has_callbacks = estimator._has_callbacks()
     if has_callbacks:
         task = context.subcontext(task_name="binary problem", max_subtasks=None)
         task.call_on_fit_task_begin(estimator=estimator)

@@ -85,10 +85,12 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             _check_costs_unused(self, solver, data)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         tasks = binary_tasks(data.codes, len(data.classes), self.multi_class)
-        context = self._init_callback_context(max_subtasks=len(tasks))
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         told = {"X": X, "y": y, "metadata": metadata}
-        context.call_on_fit_task_begin(estimator=self, **told)
+        context = None
+        if self._has_callbacks():
+            context = self._init_callback_context(max_subtasks=len(tasks))
+            context.call_on_fit_task_begin(estimator=self, **told)
         fixed = {
             "gamma": self._resolve_gamma(data.X, data.sample_weights),
             "sparse": self._is_sparse(data.X),
@@ -129,8 +131,12 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             tol=self.tol,
         )
         self._finish(data, X, y, sample_weight)
-        context.call_on_fit_task_end(estimator=self, reconstruction_attributes={}, **told)
+        if context is not None:
+            context.call_on_fit_task_end(estimator=self, reconstruction_attributes={}, **told)
         return self
+
+    def _has_callbacks(self) -> bool:
+        return bool(getattr(self, "_skl_callbacks", []))
 
     @classmethod
     @cache
@@ -146,7 +152,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         """
         from maxmargin.kernels.cache import cache_bytes
 
-        if not 1 < n_threads() <= len(tasks) or self.verbose or getattr(self, "_skl_callbacks", []):
+        if not 1 < n_threads() <= len(tasks) or self.verbose or self._has_callbacks():
             return False
         largest = max(len(task.index) for task in tasks)
         return 8 * largest**2 * n_threads() <= cache_bytes(self.cache_size, largest)
@@ -173,7 +179,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         kernel = self._kernel_matrix(data.X, gamma, memory)
         kernel.shared[MEMORY] = Returned(for_many=len(tasks) > 1)
         for task, beta in zip(tasks, starts, strict=True):
-            whole = len(task.index) == kernel.n and (np.diff(task.index) == 1).all()
+            whole = len(task.index) == kernel.n  # then they are in their own order
             linear, lower, upper = c_svc(task.signs, data.costs[task.index])
             part = kernel if whole else kernel.restrict(task.index)
             yield Problem(

@@ -15,6 +15,8 @@ from maxmargin.parallel import split
 
 # Rows that are computed or copied together.
 _TILE_ROWS = 512
+# Memory of this size is not worth borrowing.
+_SMALL_BYTES = 2**17
 
 
 class _ValuesKernelMatrix(KernelMatrix):
@@ -83,7 +85,9 @@ class HeldKernelMatrix(PrecomputedKernelMatrix):
     """All values of another matrix, computed once."""
 
     def __init__(self, of: KernelMatrix):
-        memory = borrow(of.n**2 * of.dtype.itemsize, self, Returned())
+        n_bytes = of.n**2 * of.dtype.itemsize
+        small = n_bytes <= _SMALL_BYTES
+        memory = np.empty(n_bytes, np.uint8) if small else borrow(n_bytes, self, Returned())
         K = memory.view(of.dtype).reshape(of.n, of.n)
         of.rows(np.arange(of.n), K)
         super().__init__(K)

@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from maxmargin.kernels._rows import gather_block, subtract_rows
 from maxmargin.kernels.cache import RowCache
-from maxmargin.optimality import Certificate, certificate_from, violation_and_intercept
+from maxmargin.optimality import violation_and_intercept
 from maxmargin.parallel import n_threads, run_beside, run_blocks, split
 from maxmargin.problem import Problem
 from maxmargin.solvers._smo_steps import SECOND_ORDER, set_penalties, smo_steps
@@ -65,11 +66,15 @@ class ActiveSet:
         self.index = np.arange(problem.n)
         self.beta, self.residual = beta.copy(), residual.copy()
         self.diagonal = problem.kernel.diagonal().astype(np.float32)
-        self.cache = RowCache(problem.kernel, problem.cache_bytes)
         self._values = np.empty(0, problem.kernel.dtype)
         self._clock = 0
         self._moves = np.zeros(problem.n, np.int64)
         self._remember(-0.5 * float(beta @ (problem.linear + residual)))
+
+    @cached_property
+    def cache(self) -> RowCache:
+        """The rows of active samples; made when first wanted, which some problems never do."""
+        return RowCache(self.problem.kernel, self.problem.cache_bytes)
 
     def _remember(self, objective: float) -> None:
         """The state that `objective` counts from; samples set aside do not move after it."""
@@ -130,8 +135,10 @@ class ActiveSet:
         product = self.whole.kernel.partial_product(self.index[of], support, beta[support])
         return self.problem.linear[of] - product
 
-    def believed(self, beta: np.ndarray) -> Certificate:
-        """The certificate of β if the running residual is right, in the precision of the rows."""
+    def running_residual(self, beta: np.ndarray) -> np.ndarray:
+        """p − Kβ of all samples as it is believed to be, in the precision of the rows."""
+        if self.n == self.whole.n:
+            return self.residual
         aside = np.ones(self.whole.n, bool)
         aside[self.index] = False
         aside = np.flatnonzero(aside)
@@ -141,7 +148,7 @@ class ActiveSet:
             of_aside = residual[aside]
             self.whole.kernel.subtract(of_aside, support, beta[support], aside)
             residual[aside] = of_aside
-        return certificate_from(self.whole, beta, residual)
+        return residual
 
     def select(self, size: int, last: np.ndarray) -> np.ndarray:
         """The next working set: the worst violators of both sides, and who answers to them.
@@ -330,7 +337,8 @@ class ActiveSet:
         self.index, self.diagonal = self.index[kept], self.diagonal[kept]
         self.beta, self.residual = self.beta[kept], self.residual[kept]
         self._moves = self._moves[kept]
-        self.cache.restrict(kept, self.problem.kernel)
+        if "cache" in self.__dict__:  # else it will be that of the samples that are left
+            self.cache.restrict(kept, self.problem.kernel)
         self._remember(objective)
         return True
 

@@ -13,7 +13,7 @@ from maxmargin.monitor import Monitor
 from maxmargin.optimality import Certificate, certificate_from, certify
 from maxmargin.problem import Problem
 from maxmargin.solution import Status
-from maxmargin.solvers._polish import polish
+from maxmargin.solvers._polish import polish, solve_free
 from maxmargin.solvers._precision import Passes, precise_enough
 
 _REFINEMENTS = 8
@@ -72,8 +72,8 @@ class CertifiedRun(ABC):
         """Whether the last pass set samples aside, or may have done so."""
         return self.may_shrink
 
-    def believed(self, beta: np.ndarray) -> Certificate | None:
-        """What the last pass knows of β, where that costs nothing."""
+    def running_residual(self, beta: np.ndarray) -> np.ndarray | None:
+        """p − Kβ as the last pass believes it to be, where that costs little."""
         return None
 
     def seconds_by_part(self) -> dict:
@@ -92,6 +92,8 @@ class CertifiedRun(ABC):
         while True:
             self.may_shrink = self.shrinking and passes.may_shrink(self.problem.tol)
             beta, stop = self._optimise(self.problem, beta, residual)
+            if self.refines and stop is None and self._solved_exactly(beta):
+                return Status.CONVERGED
             # Where the rows lack precision, the next pass improves more than a linear system can.
             self._certify(beta, improve=stop is None and precise_enough(self.problem, beta))
             beta, residual = self.certificate.beta, self.certificate.residual
@@ -108,15 +110,24 @@ class CertifiedRun(ABC):
 
     def _certify(self, beta: np.ndarray, improve: bool) -> None:
         start = time.perf_counter()
-        believed = self.believed(beta) if self.problem.draft else None
-        if believed is not None and believed.kkt_violation <= self.problem.tol:
-            self.certificate = believed
-            return
+        residual = self.running_residual(beta) if self.problem.draft else None
+        if residual is not None:
+            self.certificate = certificate_from(self.problem, beta, residual)
+            if self.certificate.kkt_violation <= self.problem.tol:
+                return
         self.certificate = judged(self.problem, beta)
         improve = improve and not self.problem.draft
         if improve and self.certificate.kkt_violation > self.problem.tol:
             self.certificate = polish(self.problem, self.certificate)
         self.seconds["certificate"] += time.perf_counter() - start
+
+    def _solved_exactly(self, beta: np.ndarray) -> bool:
+        """Whether one linear system makes β exact, as it does unless a bound was guessed wrong."""
+        residual = self.running_residual(beta)
+        if residual is None:
+            return False
+        self.certificate = certify(self.problem, solve_free(self.problem, beta, residual)[0])
+        return self.certificate.kkt_violation <= _EXACT * self.problem.tol
 
     @property
     def refines(self) -> bool:

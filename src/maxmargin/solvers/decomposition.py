@@ -121,10 +121,8 @@ class _Run(CertifiedRun):
     def left_some_out(self) -> bool:
         return self.active is not None and self.active.n < self.problem.n
 
-    def believed(self, beta):
-        if self.active is None:
-            return None
-        return self.active.believed(beta)
+    def running_residual(self, beta):
+        return None if self.active is None else self.active.running_residual(beta)
 
     def _active_samples(self, problem: Problem, beta, residual) -> ActiveSet:
         """Those of the last pass with their kernel rows where that is possible, else all."""
