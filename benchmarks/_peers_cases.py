@@ -81,7 +81,7 @@ _MAIN = (
     Case("reuters-linear", "lasvm_reuters", C=1, kernel="linear", sparse=True),
     Case("reuters-rbf", "lasvm_reuters", C=1, gamma=1.0, sparse=True),
     # Where the cost of a call counts.
-    *(Case(f"small-{n}", "gaussians", C=1, gamma=0.5, rows=n) for n in (100, 300, 1000)),
+    *(Case(f"small-{n}", "gaussians", C=1, gamma=0.5, rows=n) for n in (20, 50, 100, 300, 1000)),
 )
 _SCALING = (
     *(_covtype(rows) for rows in (5_000, 10_000, 40_000, 80_000)),
