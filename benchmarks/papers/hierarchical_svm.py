@@ -16,6 +16,7 @@ import json
 import platform
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -126,48 +127,59 @@ def summarise_shuttle(rows: list[dict]) -> None:
 def cluster(train, test, options: dict, args) -> list[dict]:
     """K = 4 on two worker processes of one thread, beside the default solver on two cores.
 
-    Dask arrays stay on the workers and solve K subproblems; data of the client's, K².
+    Dask arrays stay on the workers and solve K subproblems; data of the client's, K². All
+    take turns, and the best time of each counts.
     """
     import dask.array as da
     from distributed import Client, LocalCluster
     from joblib import parallel_config
 
-    small = tuple(values[:2000] for values in train)
-    rows = []
+    def on_cluster(data, certify: bool):
+        solver = HierarchicalSVM(certify=certify, filter_tol=args.filter_tol or 1.0)
+        with parallel_config(backend="dask"):
+            return fit(data, options, solver)
 
-    def line(label: str, model, seconds: float) -> None:
+    divided = [da.from_array(v, chunks=(-(-len(v) // 4), *v.shape[1:])) for v in train]
+    few = [da.from_array(v[:2000], chunks=(500, *v.shape[1:])) for v in train]
+    contestants = {}
+    for certify in (False, True):
+        label = f"dask arrays of 4 partitions, certify={certify}"
+        contestants[label] = partial(on_cluster, divided, certify)
+    for certify in () if args.no_wall else (False, True):
+        label = f"K² subproblems, K = 4, certify={certify}"
+        contestants[label] = partial(on_cluster, train, certify)
+    fit([v[:2000] for v in train], options, "auto")
+    found: dict[str, list] = {"default solver, two threads": []} | {at: [] for at in contestants}
+    for _ in range(args.repeat):
+        # Without a cluster: the scheduler's thread would be in the default solver's process.
+        found["default solver, two threads"].append(fit(train, options, "auto"))
+        with (
+            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as local,
+            Client(local),
+        ):
+            on_cluster(few, certify=True)  # loads what is compiled into the workers
+            for label, run in contestants.items():
+                found[label].append(run())
+    return _cluster_table(found, test, len(train[1]), options)
+
+
+def _cluster_table(found: dict[str, list], test, n: int, options: dict) -> list[dict]:
+    print(f"\n## two-worker cluster: {n} training rows, {options}")
+    print(f"{'':44}{'seconds':>9}{'ratio':>9}{'accuracy':>10}{'SVs':>8}{'KKT':>10}  all turns")
+    rows: list[dict] = []
+    for label, runs in found.items():
+        model, seconds = min(runs, key=lambda run: run[1])
         report = model.fit_report_
         row = {
             "label": label, "seconds": seconds, "accuracy": model.score(*test),
             "n_support": report.n_support, "kkt_violation": report.kkt_violation,
-            "status": report.status,
+            "status": report.status, "turns": [each for _, each in runs],
         }  # fmt: skip
         rows.append(row)
+        turns = " ".join(f"{each:.2f}" for each in row["turns"])
         print(f"{label:44}{seconds:9.2f}{seconds / rows[0]['seconds']:9.2f}"
-              f"{row['accuracy']:10.5f}{row['n_support']:8d}{row['kkt_violation']:10.2g}",
+              f"{row['accuracy']:10.5f}{row['n_support']:8d}{row['kkt_violation']:10.2g}  {turns}",
               flush=True)  # fmt: skip
-
-    print(f"\n## two-worker cluster: {len(train[1])} training rows, {options}")
-    print(f"{'':44}{'seconds':>9}{'ratio':>9}{'accuracy':>10}{'SVs':>8}{'KKT':>10}")
-    fit(small, options, "auto")
-    line("default solver, two threads", *fit(train, options, "auto"))
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as local,
-        Client(local),
-    ):
-        divided = [da.from_array(v, chunks=(-(-len(v) // 4), *v.shape[1:])) for v in train]
-        few = [da.from_array(v, chunks=(500, *v.shape[1:])) for v in small]
-        fit(few, options, HierarchicalSVM())  # loads what is compiled into the workers
-        for certify in (False, True):
-            solver = HierarchicalSVM(certify=certify, filter_tol=args.filter_tol or 1.0)
-            label = f"dask arrays of 4 partitions, certify={certify}"
-            line(label, *fit(divided, options, solver))
-        if not args.no_wall:
-            with parallel_config(backend="dask"):
-                for certify in (False, True):
-                    solver = HierarchicalSVM(certify=certify, filter_tol=args.filter_tol or 1.0)
-                    label = f"K² subproblems, K = 4, certify={certify}"
-                    line(label, *fit(train, options, solver))
     return rows
 
 
@@ -206,7 +218,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=20_000, help="training rows of CoverType")
     parser.add_argument("--partitions", type=int, nargs="+", help="K of Shuttle; default 1 to 30")
     parser.add_argument("--filter-tol", type=float, help="of HierarchicalSVM; default its own")
-    parser.add_argument("--repeat", type=int, default=1, help="the best of so many, pair by pair")
+    parser.add_argument(
+        "--repeat",
+        type=int,
+        default=1,
+        help="the best of so many turns; in the tables of the paper pair by pair",
+    )
     parser.add_argument("--no-wall", action="store_true",
                         help="count in parallel only; of the cluster, dask arrays")  # fmt: skip
     parser.add_argument("--only", nargs="+", choices=PARTS, help="parts to run")
