@@ -127,7 +127,7 @@ def session(threads: int | Callable[[], int]) -> Iterator[None]:
     with _lock:
         _sessions += 1
         if _sessions == 1:
-            _restore.append(_in_control(_limit_blas))
+            _restore.append(_in_control(lambda: _limit_blas(1)))
     try:
         yield
     finally:
@@ -139,10 +139,10 @@ def session(threads: int | Callable[[], int]) -> Iterator[None]:
                 _in_control(lambda: _set_blas(before))
 
 
-def _limit_blas() -> list[int]:
-    """One thread a BLAS call from now on; what it was before, library by library."""
+def _limit_blas(threads: int) -> list[int]:
+    """So many threads a BLAS call from now on; what it was before, library by library."""
     before = [library.get_num_threads() for library in _blas().lib_controllers]
-    _set_blas([1] * len(before))
+    _set_blas([threads] * len(before))
     return before
 
 
@@ -161,11 +161,11 @@ def blas_threads(flops: float) -> Iterator[None]:
     if n_threads() == 1 or flops < _WORTH_THREADS:
         yield
         return
-    limit = _in_control(lambda: _blas().limit(limits=n_threads()))
+    before = _in_control(lambda: _limit_blas(n_threads()))
     try:
         yield
     finally:
-        _in_control(limit.restore_original_limits)
+        _in_control(lambda: _set_blas(before))
 
 
 def run_blocks(function: Callable, blocks: Iterable) -> list:

@@ -51,7 +51,7 @@ def validate_training_data(estimator, X, y, sample_weight) -> TrainingData:
             f"Input is a {X.shape[0]}x{X.shape[1]} matrix."
         )
     class_weight = np.ones(len(classes))
-    if sample_weight is None and estimator.class_weight is None:
+    if sample_weight is None and estimator.class_weight is None:  # nothing to check
         costs = np.full(_num_samples(X), float(estimator.C))
         return TrainingData(X, codes, classes, class_weight, costs, None)
     if estimator.class_weight is not None:
@@ -91,7 +91,8 @@ def validate_features(estimator, X, y="no_validation", *, reset: bool = True):
     if sp.issparse(X) and estimator.kernel == "precomputed":
         raise TypeError("Sparse precomputed kernels are not supported.")
     if _must_pass(estimator, X, y, reset):
-        estimator.n_features_in_ = X.shape[1]
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
         return X if isinstance(y, str) else (X, y)
     checked = validate_data(
         estimator, X, y, reset=reset, dtype="numeric", accept_sparse="csr", accept_large_sparse=True

@@ -99,19 +99,20 @@ def _second_order_partner(residual, shrink_penalty, row_i, diagonal, i, highest,
 
 
 # The place of an extreme value is looked for without leaving the loop early, which would keep it
-# from being vectorised; whole numbers up to 2²⁴ are exact in single precision.
+# from being vectorised; whole numbers up to 2²⁴ are exact in single precision. Where the values
+# overflowed there may be none: then it is the first place, which is at least one.
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True)
 def _first(values, wanted):
     """Index of the first value that is the wanted one."""
     index = _NOWHERE
     for t in range(values.size):
         index = fast_min(index, np.float32(t) if values[t] == wanted else _NOWHERE)
-    return np.int64(index)
+    return np.int64(index) if index < _NOWHERE else 0
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@njit(cache=True, nogil=True)
 def _first_sum(residual, penalty, wanted):
     """Index of the first sample whose residual and penalty have the wanted sum."""
     kind = residual.dtype.type
@@ -119,7 +120,7 @@ def _first_sum(residual, penalty, wanted):
     for t in range(residual.size):
         here = residual[t] + kind(penalty[t]) == wanted
         index = fast_min(index, np.float32(t) if here else _NOWHERE)
-    return np.int64(index)
+    return np.int64(index) if index < _NOWHERE else 0
 
 
 @njit(cache=True, nogil=True)
