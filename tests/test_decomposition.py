@@ -161,6 +161,24 @@ def test_low_rank_passes_solve_for_the_active_samples(C):
     assert_allclose(left, certificate.residual, atol=1e-8 * C)
 
 
+def test_the_steps_of_low_rank_passes_hardly_depend_on_C():
+    """Not even from a start whose bounds are mostly wrong."""
+    X, y = two_gaussians(400)
+
+    def steps_at(C):
+        problem = problem_of(X, y, C)
+        V = sampled_factor(problem.kernel, 400, 1e-10, 400)
+        beta = np.zeros(400)
+        ends = [*np.flatnonzero(y > 0)[:50], *np.flatnonzero(y < 0)[-50:]]
+        beta[ends] = C * y[ends]
+        counts = []
+        start = problem.linear - V @ (V.T @ beta)
+        low_rank_passes(problem, V, beta, start, lambda steps, state: counts.append(steps))
+        return sum(counts)
+
+    assert steps_at(1e6) < 4 * steps_at(100.0)
+
+
 def test_low_rank_passes_stop_when_asked():
     X, y = two_gaussians(100)
     problem = problem_of(X, y, 1.0)

@@ -26,6 +26,8 @@ _PASSES = 4
 # Part of tol that the solution aims at, and the part of it that a corner may take.
 _TARGET = 0.9
 _CORNER = 0.25
+# Far from the solution, the part of the diagonal that the first systems add to it.
+_FIRST_RIDGE = 1e-3
 # A bound may be infinite, or a sample's weight next to nothing: a weight needs a number.
 _WIDEST = 1e8
 
@@ -80,13 +82,26 @@ def low_rank_passes(
             break
         linear = residual + V @ (V.T @ beta)
         system = LowRankSystem(V, linear, problem.lower, problem.upper, beta)
-        corners = (min(1.0, violation), _CORNER * problem.tol)
-        new = solve_stages(system, widths_of(problem), 0.0, beta, b, corners, watched)
+        widths = widths_of(problem)
+        corners = (_first_corner(problem, widths, violation), _CORNER * problem.tol)
+        new = solve_stages(system, widths, 0.0, beta, b, corners, watched)
         better = None if new is None else _accept(problem, beta, residual, new, total)
         if better is None:
             return beta, residual, False
         beta, residual = better
     return beta, residual, True
+
+
+def _first_corner(problem: Problem, widths: np.ndarray, violation: float) -> float:
+    """The corner to begin with: so wide that the first systems have some regularity.
+
+    With the weights of a large C they have none, and a start far from the solution takes
+    a hundred steps to find its sets. A start near by knows them.
+    """
+    if violation < 1.0:
+        return violation
+    scale = float(problem.kernel.diagonal().max() * np.median(widths))
+    return max(1.0, _FIRST_RIDGE * scale)
 
 
 def _accept(problem, beta, residual, new, total) -> tuple[np.ndarray, np.ndarray] | None:
