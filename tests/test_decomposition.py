@@ -5,7 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import LinearConstraint, minimize
 
 from maxmargin import SVC
@@ -17,6 +20,7 @@ from maxmargin.optimality import certify
 from maxmargin.problem import Problem
 from maxmargin.solvers import Decomposition
 from maxmargin.solvers._active_set import ActiveSet
+from maxmargin.solvers._largest import largest
 from maxmargin.solvers._low_rank import sampled_factor
 from maxmargin.solvers._low_rank_passes import low_rank_passes
 from maxmargin.solvers._newton import newton_change
@@ -257,3 +261,28 @@ def test_auto_says_why():
     solver, reason = Auto().choose(problem_of(X, y, 1.0))
     assert solver.name == "decomposition" and "3000 samples" in reason
     assert "fit one working set" in Auto().choose(problem_of(X[:100], y[:100], 1.0))[1]
+
+
+@given(
+    values=hnp.arrays(
+        np.float64, st.integers(1, 60), elements=st.floats(-1e6, 1e6) | st.sampled_from([0.0, 1.0])
+    ),
+    seed=st.integers(0, 99),
+    count=st.integers(1, 70),
+)
+@settings(max_examples=200)
+def test_the_largest_values_are_found(values, seed, count):
+    allowed = np.random.RandomState(seed).uniform(size=len(values)) < 0.7
+    chosen = largest(values, allowed, count)
+    assert len(chosen) == min(count, allowed.sum())
+    assert allowed[chosen].all() and (np.diff(chosen) > 0).all()
+    left = np.setdiff1d(np.flatnonzero(allowed), chosen)
+    if len(left) and len(chosen):
+        least = values[chosen].min()
+        assert values[left].max() <= least + 2.0**-12 * abs(least) + 1e-44
+
+
+def test_what_is_not_a_number_is_not_among_the_largest():
+    values = np.array([np.nan, 1.0, np.inf, 2.0])
+    assert_array_equal(largest(values, np.ones(4, bool), 2), [2, 3])
+    assert len(largest(values, np.array([True, False, False, False]), 2)) == 0

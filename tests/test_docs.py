@@ -195,6 +195,7 @@ def words_of(text: str) -> list[str]:
     """The words of an output, with those that depend on the machine taken out."""
     text = re.sub(r"\S+ s$", "# s", text, flags=re.MULTILINE)
     text = re.sub(r"KKT violation \S+", "KKT violation #", text)
+    text = re.sub(r"; .* steps took over$", "", text, flags=re.MULTILINE)
     words: list[str] = []
     header: list[str] = []
     for line in text.splitlines():

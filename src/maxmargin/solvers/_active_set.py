@@ -16,6 +16,7 @@ from maxmargin.kernels.cache import RowCache
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.parallel import n_threads, run_beside, run_blocks, split
 from maxmargin.problem import Problem
+from maxmargin.solvers._largest import largest
 from maxmargin.solvers._smo_steps import SECOND_ORDER, set_penalties, smo_steps
 
 _GATHER_ROWS = 128
@@ -163,10 +164,10 @@ class ActiveSet:
         can_grow = self.beta < self.problem.upper
         can_shrink = self.beta > self.problem.lower
         half = max(1, (size // 2 if len(last) else size) // 2)
-        growing = _largest(np.where(can_grow, self.residual, -np.inf), half)
-        pull = np.where(can_shrink, -self.residual, -np.inf)
-        pull[growing] = -np.inf
-        fresh = np.concatenate([growing, _largest(pull, half)])
+        growing = largest(self.residual, can_grow, half)
+        others = can_shrink.copy()
+        others[growing] = False
+        fresh = np.concatenate([growing, largest(-self.residual, others, half)])
         is_fresh = np.zeros(self.n, bool)
         is_fresh[fresh] = True
         free = np.flatnonzero(can_grow & can_shrink & ~is_fresh)
@@ -349,12 +350,3 @@ def _settled(problem: Problem, beta, residual, intercept: float, margin: float) 
     return (at_upper & (residual > intercept + margin)) | (
         at_lower & (residual < intercept - margin)
     )
-
-
-def _largest(values: np.ndarray, count: int) -> np.ndarray:
-    """Indices of the `count` largest finite values."""
-    if count < len(values):
-        chosen = np.argpartition(-values, count)[:count]
-    else:
-        chosen = np.arange(len(values))
-    return chosen[np.isfinite(values[chosen])]

@@ -126,7 +126,7 @@ class CertifiedRun(ABC):
         residual = self.running_residual(beta)
         if residual is None:
             return False
-        self.certificate = certify(self.problem, solve_free(self.problem, beta, residual)[0])
+        self.certificate = certify(self.problem, solve_free(self.problem, beta, residual))
         return self.certificate.kkt_violation <= _EXACT * self.problem.tol
 
     @property

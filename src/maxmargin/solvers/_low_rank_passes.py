@@ -107,13 +107,18 @@ def _first_corner(problem: Problem, widths: np.ndarray, violation: float) -> flo
 def _accept(problem, beta, residual, new, total) -> tuple[np.ndarray, np.ndarray] | None:
     """β and residual with the true kernel, if the objective falls; the free samples exactly."""
     new = nearest_feasible(new, problem.lower, problem.upper, total)
-    change = new - beta
-    changed = np.flatnonzero(change)
-    effect = problem.kernel.product(changed, change[changed])
-    if 0.5 * change @ effect >= residual @ change:
+    effect = _effect(problem, new - beta)
+    if 0.5 * (new - beta) @ effect >= residual @ (new - beta):
         return None
     residual = residual - effect
     violation, _ = violation_and_intercept(new, residual, problem.lower, problem.upper)
-    if violation > 0.1 * problem.tol:
-        return solve_free(problem, new, residual, MAX_RANK)
-    return new, residual
+    if violation <= 0.1 * problem.tol:
+        return new, residual
+    solved = solve_free(problem, new, residual, MAX_RANK)
+    return solved, residual - _effect(problem, solved - new)
+
+
+def _effect(problem: Problem, change: np.ndarray) -> np.ndarray:
+    """K @ change, from scratch in float64."""
+    changed = np.flatnonzero(change)
+    return problem.kernel.product(changed, change[changed])
