@@ -326,12 +326,18 @@ class ActiveSet:
         free = (beta > self.problem.lower[index]) & (beta < self.problem.upper[index])
         return free & ((moves > _PASSING_MOVES) | (2 * np.count_nonzero(free) > len(free)))
 
-    def shrink(self) -> bool:
-        """Set samples aside that are safely at their bound; whether any were."""
+    def unsettled(self) -> np.ndarray:
+        """Those that are not safely at their bound, or all where that is most of them."""
         violation, intercept = self.violation_and_intercept()
         margin = max(_SAFETY * violation, self.problem.tol)
         kept = np.flatnonzero(~_settled(self.problem, self.beta, self.residual, intercept, margin))
-        if len(kept) < 2 or len(kept) > _WORTH_SHRINKING * self.n:
+        few = 2 <= len(kept) <= _WORTH_SHRINKING * self.n
+        return kept if few else np.arange(self.n)
+
+    def shrink(self) -> bool:
+        """Set samples aside that are safely at their bound; whether any were."""
+        kept = self.unsettled()
+        if len(kept) == self.n:
             return False
         objective = self.objective()
         self.problem = self.problem.restrict(kept)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from maxmargin.parallel import blas_threads, n_threads, run_blocks, split
+from maxmargin.parallel import blas_threads, run_blocks, split
 from maxmargin.solvers._irwls_steps import (
     CORNER_RATIO,
     FAR,
@@ -27,6 +27,8 @@ _potrf, _potrs = get_lapack_funcs(("potrf", "potrs"), (np.empty((1, 1)),))
 # Operations between two looks at the clock and the keyboard (about 0.1 s).
 _WORK_PER_CALL = 2e9
 _STEPS_PER_STAGE = 100
+# Rows of V that one thread multiplies at a time.
+_ROWS_OF_V = 2048
 # Rows of V may come and go this often, as a part of those that count, before VᵀV is summed anew.
 _UPDATES = 0.5
 
@@ -143,21 +145,19 @@ class LowRankSystem:
         return w_right - b * w_ones, f, b
 
 
-# One vector at a time: BLAS multiplies two of them, as a matrix, three times as slowly.
+# One vector at a time: BLAS multiplies two of them, as a matrix, three times as slowly. The parts
+# are the same whatever the number of threads, and so are the bits.
 
 
 def _sums(V: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Vᵀx, on the session's threads."""
-    return np.sum(run_blocks(lambda rows: x[rows] @ V[rows], _parts(V)), axis=0)
+    parts = split(len(V), _ROWS_OF_V)
+    return np.sum(run_blocks(lambda rows: x[rows] @ V[rows], parts), axis=0)
 
 
 def _times(V: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Vx, on the session's threads."""
-    return np.concatenate(run_blocks(lambda rows: V[rows] @ x, _parts(V)))
-
-
-def _parts(V: np.ndarray) -> list[slice]:
-    return split(len(V), -(-len(V) // n_threads()))
+    return np.concatenate(run_blocks(lambda rows: V[rows] @ x, split(len(V), _ROWS_OF_V)))
 
 
 class _Gram:

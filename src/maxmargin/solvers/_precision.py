@@ -9,7 +9,7 @@ import numpy as np
 from maxmargin.problem import Problem
 
 # Part of tol that rounding of the rows may cost the residual.
-_SHARE_OF_TOL = 0.3
+_SHARE_OF_TOL = 1.0
 # A certificate that is not better than this times the last one will not be so again.
 _PROGRESS = 0.9
 # Within this multiple of tol all samples stay active: one set aside in error would come back.

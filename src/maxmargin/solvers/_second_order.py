@@ -57,10 +57,10 @@ class SecondOrder:
 
     def step(self, active: ActiveSet, may_shrink: bool) -> bool:
         """Take a second-order step if the rounds since the last one have cost as much."""
-        if self._low_rank_due(active):
+        if self._low_rank_due(active, may_shrink):
             if may_shrink:
                 active.shrink()  # the cost is that of the samples that are left
-            if self._low_rank(active):
+            if self._low_rank(active, may_shrink):
                 return True
         free = active.free()
         if not 2 <= len(free) <= active.cache.n_slots:
@@ -72,16 +72,17 @@ class SecondOrder:
             return self._newton(active, free)
         return False
 
-    def _low_rank_due(self, active: ActiveSet) -> bool:
+    def _low_rank_due(self, active: ActiveSet, may_shrink: bool) -> bool:
         patience = _PATIENCE_AGAIN if "low-rank IRWLS" in self.taken else _PATIENCE
-        due = self._since_low_rank > patience * self._low_rank_cost(active)
-        return self._low_rank_possible and due
-
-    def _low_rank_cost(self, active: ActiveSet) -> float:
-        """Expected cost of a factor and of IRWLS with it; the rank may still be a guess."""
         rank = min(self._rank, active.n)
-        steps = _LOW_RANK_STEPS * (_PASSES_OVER_FACTOR * active.n * rank + _FLOP * rank**3)
-        return steps + _FLOP * active.n * rank**2
+
+        def due(n: int) -> bool:
+            return self._since_low_rank > patience * _low_rank_cost(n, rank)
+
+        # To count those that would be left takes a pass over the samples.
+        if not (self._low_rank_possible and due(0)):
+            return False
+        return due(len(active.unsettled()) if may_shrink else active.n)
 
     def _settled(self, active: ActiveSet, free: np.ndarray, cost: float) -> bool:
         """Whether the free set is nearly the one of a while ago."""
@@ -110,11 +111,11 @@ class SecondOrder:
         self.taken.append("Newton")
         return True
 
-    def _low_rank(self, active: ActiveSet) -> bool:
+    def _low_rank(self, active: ActiveSet, may_shrink: bool) -> bool:
         problem = active.problem
         if not self._has_looked:
             self._has_looked, self._rank = True, rank_of(problem)
-            if not self._low_rank_due(active):
+            if not self._low_rank_due(active, may_shrink):
                 return False  # not yet, now that the rank is known better
         V = factor_of(problem)
         if V is None:
@@ -128,3 +129,9 @@ class SecondOrder:
         )
         self.taken.append("low-rank IRWLS")
         return True
+
+
+def _low_rank_cost(n: int, rank: float) -> float:
+    """Expected cost of a factor of n rows and of IRWLS with it; the rank may still be a guess."""
+    steps = _LOW_RANK_STEPS * (_PASSES_OVER_FACTOR * n * rank + _FLOP * rank**3)
+    return steps + _FLOP * n * rank**2

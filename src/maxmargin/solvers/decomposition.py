@@ -25,10 +25,12 @@ from maxmargin.solvers.base import Solver
 _INNER_TOL = 0.1
 # Where the answer is made exact, steps to this part of tol are cheaper than a linear system.
 _REFINED_TOL = 0.01
-_STEPS_PER_ROUND = 50_000
+_STEPS_PER_ROUND = 20_000
 _FIRST_WORKING_SET = 256
 # Rounds between two attempts to set samples aside.
 _SHRINK_INTERVAL = 10
+# Part of the violation that the drift of the residual may reach before rounds are lost to it.
+_DRIFT = 0.1
 # Up to this many samples all kernel values are computed once, if their rows are in float64.
 _HELD_SAMPLES = 512
 # Part of tol that the rounds aim at.
@@ -89,7 +91,7 @@ class _Run(CertifiedRun):
         active = self._active_samples(problem, beta, residual)
         violation, intercept = active.violation_and_intercept()
         nothing = np.empty(0, np.int64)
-        working, stop, rounds = nothing, None, 0
+        working, stop, rounds, checked = nothing, None, 0, np.inf
         # A little less than tol leaves the drift of the residual its room.
         target = _TARGET * problem.tol
         while stop is None and rounds < max_rounds:
@@ -113,6 +115,10 @@ class _Run(CertifiedRun):
                 active.shrink()
             if active.n < n_before:
                 working = nothing  # its numbers are those of samples that were set aside since
+            if target < violation < 0.5 * checked:
+                checked = violation
+                if self._corrected(active, beta, _DRIFT * violation):
+                    violation, intercept = active.violation_and_intercept()
             if violation > target:
                 objective = active.objective()
                 stop = self.monitor.update(self.n_iter, violation, objective, beta, intercept)
