@@ -66,6 +66,7 @@ class ActiveSet:
         self.seconds = seconds
         self.index = np.arange(problem.n)
         self.beta, self.residual = beta.copy(), residual.copy()
+        self._exact, self._of_all = beta.copy(), beta.copy()
         self.diagonal = problem.kernel.diagonal().astype(np.float32)
         self._values = np.empty(0, problem.kernel.dtype)
         self._clock = 0
@@ -90,6 +91,19 @@ class ActiveSet:
             self.beta, self.residual, self.problem.lower, self.problem.upper
         )
 
+    def beta_of_all(self) -> np.ndarray:
+        """β of the whole problem; the next call writes to the same array."""
+        self._of_all[self.index] = self.beta
+        return self._of_all
+
+    def change(self) -> np.ndarray:
+        """How far β is from where the residual was computed with the true kernel."""
+        return self.beta - self._exact
+
+    def move_to(self, beta: np.ndarray, residual: np.ndarray) -> None:
+        """Take over β and its residual, computed with the true kernel."""
+        self.beta, self.residual, self._exact = beta, residual, beta.copy()
+
     def objective(self) -> float:
         """The objective of all samples: ½βᵀKβ − pᵀβ changes by −½(β − β₀)ᵀ(r + r₀)."""
         objective, beta, residual = self._start
@@ -108,12 +122,13 @@ class ActiveSet:
         if problem.kernel is not self.whole.kernel or not settled[aside].all():
             return False
         self.whole, self.problem = problem, replace(self.problem, tol=problem.tol)
-        self.beta, self.residual = beta[self.index], residual[self.index]
+        self._of_all = beta.copy()
+        self.move_to(beta[self.index], residual[self.index])
         self._remember(-0.5 * float(beta @ (problem.linear + residual)))
         return True
 
-    def correct(self, beta: np.ndarray, margin: float) -> bool:
-        """Replace the residual by one from scratch in float64 if it drifted by more than `margin`.
+    def correct(self, margin: float) -> bool:
+        """Make the residual exact if it drifted by more than `margin`; whether it did.
 
         A few samples tell whether it did. Where none is set aside it is left as it is:
         the certificate of all samples will cost the same.
@@ -122,16 +137,20 @@ class ActiveSet:
             return False
         free = self.free()
         few = free[:: max(1, len(free) // _SPOT_CHECK)]
-        if (
-            not len(few)
-            or np.abs(self._exact_residual(beta, few) - self.residual[few]).max() <= margin
-        ):
+        if not len(few) or np.abs(self._exact_residual(few) - self.residual[few]).max() <= margin:
             return False
-        self.residual = self._exact_residual(beta, np.arange(self.n))
-        self._remember(self.objective())
+        self.make_exact()
         return True
 
-    def _exact_residual(self, beta: np.ndarray, of: np.ndarray) -> np.ndarray:
+    def make_exact(self) -> None:
+        """Replace the residual by one from scratch, with the true kernel in float64."""
+        if self.problem.kernel.dtype == np.float64:
+            return
+        self.move_to(self.beta, self._exact_residual(np.arange(self.n)))
+        self._remember(self.objective())
+
+    def _exact_residual(self, of: np.ndarray) -> np.ndarray:
+        beta = self.beta_of_all()
         support = np.flatnonzero(beta)
         product = self.whole.kernel.partial_product(self.index[of], support, beta[support])
         return self.problem.linear[of] - product
@@ -340,9 +359,11 @@ class ActiveSet:
         if len(kept) == self.n:
             return False
         objective = self.objective()
+        self.beta_of_all()  # keeps what those set aside have
         self.problem = self.problem.restrict(kept)
         self.index, self.diagonal = self.index[kept], self.diagonal[kept]
         self.beta, self.residual = self.beta[kept], self.residual[kept]
+        self._exact = self._exact[kept]
         self._moves = self._moves[kept]
         if "cache" in self.__dict__:  # else it will be that of the samples that are left
             self.cache.restrict(kept, self.problem.kernel)

@@ -8,24 +8,29 @@ import numpy as np
 
 from maxmargin.problem import Problem
 
-# Part of tol that rounding of the rows may cost the residual.
+# Part of tol that rounding of the rows may cost the residual, or of a violation far above it.
 _SHARE_OF_TOL = 1.0
-# A certificate that is not better than this times the last one will not be so again.
+_SHARE_OF_VIOLATION = 0.003
+# A certificate that is not better than this times the last one will not be so again; one that is
+# as good as this shows that the residual, made exact after each pass, makes up for the rows.
 _PROGRESS = 0.9
+_GOOD_PROGRESS = 0.5
 # Within this multiple of tol all samples stay active: one set aside in error would come back.
 _CLOSE = 20.0
 
 
-def precise_enough(problem: Problem, beta: np.ndarray) -> bool:
-    """Whether the rows' rounding leaves the running residual p − Kβ exact to a part of tol.
+def precise_enough(problem: Problem, change: np.ndarray, violation: float = 0.0) -> bool:
+    """Whether a change of β since the residual p − Kβ was exact leaves it so to a part of tol.
 
-    Each of the rounding errors is up to eps/2 and has either sign, so that their
-    sum grows with the norm of β.
+    While the violation is large, a part of that is enough. Each of the rounding errors
+    of the rows is up to eps/2 and has either sign, so that their sum grows with the
+    norm of the change.
     """
     if problem.kernel.dtype == np.float64:
         return True
     rounding = float(np.finfo(problem.kernel.dtype).eps) / 4
-    return rounding * float(np.linalg.norm(beta)) <= _SHARE_OF_TOL * problem.tol
+    enough = max(_SHARE_OF_TOL * problem.tol, _SHARE_OF_VIOLATION * violation)
+    return rounding * float(np.linalg.norm(change)) <= enough
 
 
 def with_double_rows(problem: Problem) -> Problem | None:
@@ -42,6 +47,7 @@ class Passes:
     def __init__(self) -> None:
         self._best = self._violation = np.inf
         self._failures = 0
+        self._beta: np.ndarray | float = 0.0
 
     def may_shrink(self, tol: float) -> bool:
         """Whether the next pass is far enough from the optimum to set samples aside."""
@@ -51,11 +57,13 @@ class Passes:
         self, problem: Problem, beta: np.ndarray, violation: float, shrank: bool
     ) -> Problem | None:
         """The problem of the next pass, with float64 rows where these are due; None if stuck."""
+        change, self._beta = beta - self._beta, beta
+        helped = precise_enough(problem, change) or violation <= _GOOD_PROGRESS * self._best
         # A pass that set samples aside in error may end worse once, not twice.
         self._failures = self._failures + 1 if violation > _PROGRESS * self._best else 0
         stuck = self._failures > int(shrank)
         self._best, self._violation = min(self._best, violation), violation
-        if not stuck and precise_enough(problem, beta):
+        if helped and not stuck:
             return problem
         better = with_double_rows(problem)
         if better is not None:

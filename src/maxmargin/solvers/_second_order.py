@@ -123,10 +123,12 @@ class SecondOrder:
             return False
         self._rank = V.shape[1]
         self._since_low_rank = 0.0
+        active.make_exact()
         # What the samples set aside contribute stands in the residual.
-        active.beta, active.residual, self._low_rank_possible = low_rank_passes(
+        beta, residual, self._low_rank_possible = low_rank_passes(
             problem, V, active.beta, active.residual, lambda steps, state: self.should_stop()
         )
+        active.move_to(beta, residual)
         self.taken.append("low-rank IRWLS")
         return True
 

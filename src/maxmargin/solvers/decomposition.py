@@ -17,7 +17,7 @@ from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers._active_set import ActiveSet
 from maxmargin.solvers._certified import CertifiedRun
-from maxmargin.solvers._precision import precise_enough, with_double_rows
+from maxmargin.solvers._precision import precise_enough
 from maxmargin.solvers._second_order import SecondOrder
 from maxmargin.solvers.base import Solver
 
@@ -87,7 +87,6 @@ class _Run(CertifiedRun):
         self, problem: Problem, beta: np.ndarray, residual: np.ndarray, max_rounds: float = np.inf
     ) -> tuple[np.ndarray, Status | None]:
         """Rounds until the active samples are optimal; β of all, and the reason to stop early."""
-        beta = beta.copy()
         active = self._active_samples(problem, beta, residual)
         violation, intercept = active.violation_and_intercept()
         nothing = np.empty(0, np.int64)
@@ -96,20 +95,18 @@ class _Run(CertifiedRun):
         target = _TARGET * problem.tol
         while stop is None and rounds < max_rounds:
             if violation <= target:
-                if not self._corrected(active, beta, problem.tol - violation):
+                if not self._corrected(active, problem.tol - violation):
                     break
                 violation, intercept = active.violation_and_intercept()
                 continue
             working = self._round(active, working, violation)
             violation, intercept = active.violation_and_intercept()
-            beta[active.index] = active.beta  # before samples may be set aside with their β
             rounds += 1
-            if not precise_enough(problem, beta) and with_double_rows(problem) is not None:
+            if not precise_enough(problem, active.change(), violation):
                 break
             n_before = active.n
             if violation > target and self.second_order.step(active, self.may_shrink):
                 violation, intercept = active.violation_and_intercept()
-                beta[active.index] = active.beta
                 working = nothing
             if self.may_shrink and rounds % _SHRINK_INTERVAL == 0:
                 active.shrink()
@@ -117,12 +114,13 @@ class _Run(CertifiedRun):
                 working = nothing  # its numbers are those of samples that were set aside since
             if target < violation < 0.5 * checked:
                 checked = violation
-                if self._corrected(active, beta, _DRIFT * violation):
+                if self._corrected(active, _DRIFT * violation):
                     violation, intercept = active.violation_and_intercept()
             if violation > target:
-                objective = active.objective()
-                stop = self.monitor.update(self.n_iter, violation, objective, beta, intercept)
-        return beta, stop
+                stop = self.monitor.update(
+                    self.n_iter, violation, active.objective(), active.beta_of_all(), intercept
+                )
+        return active.beta_of_all().copy(), stop
 
     def left_some_out(self) -> bool:
         return self.active is not None and self.active.n < self.problem.n
@@ -137,9 +135,9 @@ class _Run(CertifiedRun):
             self.active = ActiveSet(problem, beta, residual, self.seconds)
         return self.active
 
-    def _corrected(self, active: ActiveSet, beta: np.ndarray, margin: float) -> bool:
+    def _corrected(self, active: ActiveSet, margin: float) -> bool:
         start = time.perf_counter()
-        corrected = active.correct(beta, margin)
+        corrected = active.correct(margin)
         self.seconds["certificate"] += time.perf_counter() - start
         return corrected
 

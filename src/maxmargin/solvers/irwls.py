@@ -25,7 +25,7 @@ from maxmargin.solvers._irwls_chunks import (
 from maxmargin.solvers._irwls_engine import DenseSystem, solve_stages
 from maxmargin.solvers._irwls_steps import balance, extremes, solve_chunk
 from maxmargin.solvers._low_rank_passes import factor_of, low_rank_passes, widths_of
-from maxmargin.solvers._precision import precise_enough, with_double_rows
+from maxmargin.solvers._precision import precise_enough
 from maxmargin.solvers.base import Solver
 
 SELECTIONS = {"random": RANDOM, "largest": LARGEST, "smallest": SMALLEST}
@@ -154,18 +154,17 @@ class _Run(CertifiedRun):
                 break
             violation = active.residual[high] - active.residual[low]
             if chunks:
-                stop = self._watch(active, violation, beta, b)
+                stop = self._watch(active, violation, b)
             if stop is not None:
                 break
             self.size = chunk_size(self.options.chunk_size, active)
             stop = self._chunk(active, high, low, b, violation)
-            beta[active.index] = active.beta  # before samples may be set aside with their β
             chunks += 1
-            if not precise_enough(problem, beta) and with_double_rows(problem) is not None:
+            if not precise_enough(problem, active.change(), violation):
                 break
             if self.may_shrink and chunks % _SHRINK_INTERVAL == 0:
                 active.shrink()
-        return beta, stop
+        return active.beta_of_all().copy(), stop
 
     def _chunk(self, active: ActiveSet, high, low, b, violation) -> Status | None:
         """Select a chunk, solve its problem, and carry the change over to all active samples."""
@@ -271,9 +270,11 @@ class _Run(CertifiedRun):
         self.seconds[part] += now - since
         return now
 
-    def _watch(self, active: ActiveSet, violation, beta, b) -> Status | None:
+    def _watch(self, active: ActiveSet, violation, b) -> Status | None:
         now = time.perf_counter()
         if now - self._last_update < _UPDATE_SECONDS:
             return self.monitor.should_stop(self.n_iter)
         self._last_update = now
-        return self.monitor.update(self.n_iter, violation, active.objective(), beta, b)
+        return self.monitor.update(
+            self.n_iter, violation, active.objective(), active.beta_of_all(), b
+        )
