@@ -24,6 +24,7 @@ from maxmargin.solvers._largest import largest
 from maxmargin.solvers._low_rank import sampled_factor
 from maxmargin.solvers._low_rank_passes import low_rank_passes
 from maxmargin.solvers._newton import newton_change
+from maxmargin.solvers._precision import Passes
 from maxmargin.solvers._second_order import SecondOrder
 from maxmargin.solvers.auto import Auto
 
@@ -286,3 +287,53 @@ def test_what_is_not_a_number_is_not_among_the_largest():
     values = np.array([np.nan, 1.0, np.inf, 2.0])
     assert_array_equal(largest(values, np.ones(4, bool), 2), [2, 3])
     assert len(largest(values, np.array([True, False, False, False]), 2)) == 0
+
+
+def single_precision_problem(C=10.0):
+    return problem_of(*two_gaussians(300), C, dtype=np.float32)
+
+
+def test_a_residual_that_drifted_is_made_exact():
+    problem = single_precision_problem()
+    beta = 0.5 * (problem.lower + problem.upper)
+    exact = certify(problem, beta).residual
+    active = ActiveSet(problem, beta, exact + 0.01, defaultdict(float))
+    assert not active.correct(0.02)
+    assert_allclose(active.residual, exact + 0.01)
+    active.beta[:2] += 0.1, -0.1
+    assert np.flatnonzero(active.change()).tolist() == [0, 1]
+    assert active.correct(0.005)
+    assert not active.change().any()
+    assert_allclose(active.residual, certify(problem, active.beta).residual, atol=1e-12)
+
+
+def test_samples_set_aside_keep_their_beta():
+    problem = single_precision_problem()
+    beta, residual = problem.upper.copy(), np.full(problem.n, 5.0)
+    beta[:20], residual[:20] = 5.0, 0.0
+    active = ActiveSet(problem, beta, residual, defaultdict(float))
+    assert active.shrink() and active.n == 20
+    active.beta[0] = 0.25
+    expected = beta.copy()
+    expected[0] = 0.25
+    assert_array_equal(active.beta_of_all(), expected)
+
+
+def test_passes_go_on_in_single_precision_while_they_help():
+    problem = single_precision_problem(C=1e6)
+    beta = 0.5 * problem.upper
+    passes = Passes()
+    assert passes.next_problem(problem, beta, 1.0, False) is problem
+    assert passes.next_problem(problem, -beta, 0.4, False) is problem  # far from the last, but good
+    doubled = passes.next_problem(problem, beta, 0.35, False)  # far, and hardly better
+    assert doubled is not None and doubled.kernel.dtype == np.float64
+
+
+def test_small_changes_do_not_ask_for_double_precision():
+    problem = single_precision_problem(C=1e6)
+    beta = 0.5 * problem.upper
+    passes = Passes()
+    passes.next_problem(problem, beta, 1.0, False)
+    assert passes.next_problem(problem, beta + 1e-3, 0.85, False) is problem
+    worse = passes.next_problem(problem, beta, 0.9, False)  # stuck
+    assert worse is not None and worse.kernel.dtype == np.float64

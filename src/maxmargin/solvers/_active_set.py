@@ -128,19 +128,17 @@ class ActiveSet:
         return True
 
     def correct(self, margin: float) -> bool:
-        """Make the residual exact if it drifted by more than `margin`; whether it did.
-
-        A few samples tell whether it did. Where none is set aside it is left as it is:
-        the certificate of all samples will cost the same.
-        """
-        if self.n == self.whole.n or self.problem.kernel.dtype == np.float64:
+        """Make the residual exact if a few samples tell that it drifted by more than `margin`."""
+        if self.problem.kernel.dtype == np.float64:
             return False
         free = self.free()
         few = free[:: max(1, len(free) // _SPOT_CHECK)]
-        if not len(few) or np.abs(self._exact_residual(few) - self.residual[few]).max() <= margin:
+        if len(few) == 0:
             return False
-        self.make_exact()
-        return True
+        drift = float(np.abs(self._exact_residual(few) - self.residual[few]).max())
+        if drift > margin:
+            self.make_exact()
+        return drift > margin
 
     def make_exact(self) -> None:
         """Replace the residual by one from scratch, with the true kernel in float64."""
