@@ -329,6 +329,12 @@ def test_passes_go_on_in_single_precision_while_they_help():
     assert doubled is not None and doubled.kernel.dtype == np.float64
 
 
+def test_rows_that_failed_are_replaced_however_good_the_pass():
+    problem = single_precision_problem()
+    doubled = Passes().next_problem(problem, 0.0 * problem.upper, 0.1, False, rows_failed=True)
+    assert doubled is not None and doubled.kernel.dtype == np.float64
+
+
 def test_small_changes_do_not_ask_for_double_precision():
     problem = single_precision_problem(C=1e6)
     beta = 0.5 * problem.upper

@@ -51,6 +51,7 @@ class CertifiedRun(ABC):
     Attributes
     ----------
     may_shrink : whether the present pass may set samples aside
+    rows_failed : whether the last pass ended because its rows lack precision
     seconds : where the time went
     """
 
@@ -59,6 +60,7 @@ class CertifiedRun(ABC):
     def __init__(self, problem: Problem, monitor: Monitor, shrinking: bool):
         self.problem, self.monitor, self.shrinking = problem, monitor, shrinking
         self.may_shrink = shrinking
+        self.rows_failed = False
         self.n_iter = 0
         self.seconds: defaultdict[str, float] = defaultdict(float)
 
@@ -103,7 +105,9 @@ class CertifiedRun(ABC):
                 return Status.CONVERGED
             if stop is not None:
                 return stop
-            following = passes.next_problem(self.problem, beta, violation, self.left_some_out())
+            following = passes.next_problem(
+                self.problem, beta, violation, self.left_some_out(), self.rows_failed
+            )
             if following is None:
                 return Status.STALLED
             self.problem = following

@@ -14,7 +14,7 @@ _SHARE_OF_VIOLATION = 0.003
 # A certificate that is not better than this times the last one will not be so again; one that is
 # as good as this shows that the residual, made exact after each pass, makes up for the rows.
 _PROGRESS = 0.9
-_GOOD_PROGRESS = 0.5
+GOOD_PROGRESS = 0.5
 # Within this multiple of tol all samples stay active: one set aside in error would come back.
 _CLOSE = 20.0
 
@@ -54,16 +54,21 @@ class Passes:
         return self._violation > _CLOSE * tol
 
     def next_problem(
-        self, problem: Problem, beta: np.ndarray, violation: float, shrank: bool
+        self,
+        problem: Problem,
+        beta: np.ndarray,
+        violation: float,
+        shrank: bool,
+        rows_failed: bool = False,
     ) -> Problem | None:
         """The problem of the next pass, with float64 rows where these are due; None if stuck."""
         change, self._beta = beta - self._beta, beta
-        helped = precise_enough(problem, change) or violation <= _GOOD_PROGRESS * self._best
+        helped = precise_enough(problem, change) or violation <= GOOD_PROGRESS * self._best
         # A pass that set samples aside in error may end worse once, not twice.
         self._failures = self._failures + 1 if violation > _PROGRESS * self._best else 0
         stuck = self._failures > int(shrank)
         self._best, self._violation = min(self._best, violation), violation
-        if helped and not stuck:
+        if helped and not (stuck or rows_failed):
             return problem
         better = with_double_rows(problem)
         if better is not None:

@@ -17,7 +17,7 @@ from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers._active_set import ActiveSet
 from maxmargin.solvers._certified import CertifiedRun
-from maxmargin.solvers._precision import precise_enough
+from maxmargin.solvers._precision import GOOD_PROGRESS, precise_enough
 from maxmargin.solvers._second_order import SecondOrder
 from maxmargin.solvers.base import Solver
 
@@ -90,7 +90,8 @@ class _Run(CertifiedRun):
         active = self._active_samples(problem, beta, residual)
         violation, intercept = active.violation_and_intercept()
         nothing = np.empty(0, np.int64)
-        working, stop, rounds, checked = nothing, None, 0, np.inf
+        working, stop, rounds = nothing, None, 0
+        checked, corrected, self.rows_failed = np.inf, np.inf, False
         # A little less than tol leaves the drift of the residual its room.
         target = _TARGET * problem.tol
         while stop is None and rounds < max_rounds:
@@ -117,6 +118,10 @@ class _Run(CertifiedRun):
                 checked = violation
                 if self._corrected(active, _DRIFT * violation):
                     violation, intercept = active.violation_and_intercept()
+                    self.rows_failed = violation > GOOD_PROGRESS * corrected
+                    corrected = violation
+                    if self.rows_failed:
+                        break
             if violation > target:
                 stop = self.monitor.update(
                     self.n_iter, violation, active.objective(), active.beta_of_all(), intercept
@@ -134,6 +139,8 @@ class _Run(CertifiedRun):
         if self.active is None or not self.active.go_on(problem, beta, residual):
             self.active = None  # its memory first
             self.active = ActiveSet(problem, beta, residual, self.seconds)
+            if self.may_shrink:
+                self.active.shrink()
         return self.active
 
     def _corrected(self, active: ActiveSet, margin: float) -> bool:
