@@ -14,7 +14,9 @@ _SHARE_OF_VIOLATION = 0.003
 # A certificate that is not better than this times the last one will not be so again; one that is
 # as good as this shows that the residual, made exact after each pass, makes up for the rows.
 _PROGRESS = 0.9
-GOOD_PROGRESS = 0.5
+_GOOD_PROGRESS = 0.5
+# Part of the violation that the drift of the residual may reach before rounds are lost to it.
+_DRIFT = 0.1
 # Within this multiple of tol all samples stay active: one set aside in error would come back.
 _CLOSE = 20.0
 
@@ -33,12 +35,39 @@ def precise_enough(problem: Problem, change: np.ndarray, violation: float = 0.0)
     return rounding * float(np.linalg.norm(change)) <= enough
 
 
+def can_double(problem: Problem) -> bool:
+    """Whether the problem could have float64 kernel rows and does not."""
+    if problem.kernel.dtype == np.float64:
+        return False
+    return problem.kernel.restrict_in_double(np.arange(min(1, problem.n))).dtype == np.float64
+
+
 def with_double_rows(problem: Problem) -> Problem | None:
     """The same problem with float64 kernel rows; None where it has them or cannot have them."""
-    if problem.kernel.dtype == np.float64:
+    if not can_double(problem):
         return None
-    kernel = problem.kernel.restrict_in_double(np.arange(problem.n))
-    return replace(problem, kernel=kernel) if kernel.dtype == np.float64 else None
+    return replace(problem, kernel=problem.kernel.restrict_in_double(np.arange(problem.n)))
+
+
+class Drift:
+    """Says when the residual of a pass must be exact again, and when its rows are not worth it."""
+
+    def __init__(self) -> None:
+        self._looked_at = self._corrected = np.inf
+
+    def margin(self, problem: Problem, change: np.ndarray, violation: float) -> float:
+        """The drift from which on the residual is to be computed anew; ∞ where no look is due."""
+        if not precise_enough(problem, change, violation) and can_double(problem):
+            return 0.0
+        if violation > 0.5 * self._looked_at:
+            return np.inf
+        self._looked_at = violation
+        return _DRIFT * violation
+
+    def rows_fail(self, problem: Problem, violation: float) -> bool:
+        """Whether the violation of an exact residual has not even halved since the last one."""
+        last, self._corrected = self._corrected, violation
+        return violation > _GOOD_PROGRESS * last and can_double(problem)
 
 
 class Passes:
@@ -63,7 +92,7 @@ class Passes:
     ) -> Problem | None:
         """The problem of the next pass, with float64 rows where these are due; None if stuck."""
         change, self._beta = beta - self._beta, beta
-        helped = precise_enough(problem, change) or violation <= GOOD_PROGRESS * self._best
+        helped = precise_enough(problem, change) or violation <= _GOOD_PROGRESS * self._best
         # A pass that set samples aside in error may end worse once, not twice.
         self._failures = self._failures + 1 if violation > _PROGRESS * self._best else 0
         stuck = self._failures > int(shrank)

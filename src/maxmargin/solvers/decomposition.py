@@ -17,7 +17,7 @@ from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers._active_set import ActiveSet
 from maxmargin.solvers._certified import CertifiedRun
-from maxmargin.solvers._precision import GOOD_PROGRESS, precise_enough
+from maxmargin.solvers._precision import Drift
 from maxmargin.solvers._second_order import SecondOrder
 from maxmargin.solvers.base import Solver
 
@@ -29,8 +29,6 @@ _STEPS_PER_ROUND = 20_000
 _FIRST_WORKING_SET = 256
 # Rounds between two attempts to set samples aside.
 _SHRINK_INTERVAL = 10
-# Part of the violation that the drift of the residual may reach before rounds are lost to it.
-_DRIFT = 0.1
 # Up to this many samples all kernel values are computed once, if their rows are in float64.
 _HELD_SAMPLES = 512
 # Part of tol that the rounds aim at.
@@ -91,21 +89,19 @@ class _Run(CertifiedRun):
         violation, intercept = active.violation_and_intercept()
         nothing = np.empty(0, np.int64)
         working, stop, rounds = nothing, None, 0
-        checked, corrected, self.rows_failed = np.inf, np.inf, False
+        drift, self.rows_failed = Drift(), False
         # A little less than tol leaves the drift of the residual its room.
         target = _TARGET * problem.tol
         while stop is None and rounds < max_rounds:
             if violation <= target:
                 # Where none is set aside, the certificate is the better look, for the same price.
-                if active.n == problem.n or not self._corrected(active, problem.tol - violation):
+                if active.n == problem.n or not self._correct(active, problem.tol - violation):
                     break
                 violation, intercept = active.violation_and_intercept()
                 continue
             working = self._round(active, working, violation)
             violation, intercept = active.violation_and_intercept()
             rounds += 1
-            if not precise_enough(problem, active.change(), violation):
-                break
             n_before = active.n
             if violation > target and self.second_order.step(active, self.may_shrink):
                 violation, intercept = active.violation_and_intercept()
@@ -114,14 +110,12 @@ class _Run(CertifiedRun):
                 active.shrink()
             if active.n < n_before:
                 working = nothing  # its numbers are those of samples that were set aside since
-            if target < violation < 0.5 * checked:
-                checked = violation
-                if self._corrected(active, _DRIFT * violation):
-                    violation, intercept = active.violation_and_intercept()
-                    self.rows_failed = violation > GOOD_PROGRESS * corrected
-                    corrected = violation
-                    if self.rows_failed:
-                        break
+            margin = drift.margin(problem, active.change(), violation)
+            if violation > target and self._correct(active, margin):
+                violation, intercept = active.violation_and_intercept()
+                self.rows_failed = drift.rows_fail(problem, violation)
+                if self.rows_failed:
+                    break
             if violation > target:
                 stop = self.monitor.update(
                     self.n_iter, violation, active.objective(), active.beta_of_all(), intercept
@@ -143,7 +137,9 @@ class _Run(CertifiedRun):
                 self.active.shrink()
         return self.active
 
-    def _corrected(self, active: ActiveSet, margin: float) -> bool:
+    def _correct(self, active: ActiveSet, margin: float) -> bool:
+        if margin == np.inf:
+            return False
         start = time.perf_counter()
         corrected = active.correct(margin)
         self.seconds["certificate"] += time.perf_counter() - start

@@ -25,7 +25,7 @@ from maxmargin.solvers._irwls_chunks import (
 from maxmargin.solvers._irwls_engine import DenseSystem, solve_stages
 from maxmargin.solvers._irwls_steps import balance, extremes, solve_chunk
 from maxmargin.solvers._low_rank_passes import factor_of, low_rank_passes, widths_of
-from maxmargin.solvers._precision import precise_enough
+from maxmargin.solvers._precision import can_double, precise_enough
 from maxmargin.solvers.base import Solver
 
 SELECTIONS = {"random": RANDOM, "largest": LARGEST, "smallest": SMALLEST}
@@ -160,7 +160,7 @@ class _Run(CertifiedRun):
             self.size = chunk_size(self.options.chunk_size, active)
             stop = self._chunk(active, high, low, b, violation)
             chunks += 1
-            if not precise_enough(problem, active.change(), violation):
+            if not precise_enough(problem, active.change(), violation) and can_double(problem):
                 break
             if self.may_shrink and chunks % _SHRINK_INTERVAL == 0:
                 active.shrink()
