@@ -17,6 +17,7 @@ import _peers_cases as cases
 import _peers_contestants as contestants
 import _peers_judge as judging
 import _peers_output as output
+import breakdown
 import data
 import peers
 import search
@@ -199,3 +200,10 @@ def test_search_benchmark_on_generated_data(tmp_path, capsys):
     assert ours["best"] == peer["best"] and len(ours["scores"]) == 4
     with pytest.raises(SystemExit, match="no contestant is called 'thunder'"):
         search.main(["--samples", "120", "--step", "6", "--contestants", "thunder"])
+
+
+def test_breakdown_counts_all_of_the_time(capsys):
+    lowest, total, parts = breakdown.breakdown(cases.select(["small-1000"])[0], None)
+    assert lowest > 0 and 0 < sum(parts) < total
+    breakdown.main(["--cases", "small-300"])
+    assert capsys.readouterr().out.splitlines()[1].startswith("small-300")

@@ -322,8 +322,10 @@ class ActiveSet:
         def subtract(part: slice) -> None:
             subtract_rows(self.residual, self.cache.rows, slots, amounts, part.start, part.stop)
 
+        start = time.perf_counter()
         threads = n_threads() if len(moved) * self.n > _WORTH_THREADS else 1
         run_blocks(subtract, split(self.n, -(-self.n // threads)))
+        self.seconds["update"] += time.perf_counter() - start
         return len(moved)
 
     def _worth_keeping(self, index: np.ndarray) -> np.ndarray:

@@ -151,7 +151,7 @@ class _Run(CertifiedRun):
         # The first violators are as good as drawn by lot: few of their rows will be wanted again.
         grown = max(_FIRST_WORKING_SET, 2 * len(last)) if active.n > self.size else self.size
         working = active.select(min(self.size, grown), last)
-        selected, kernel = time.perf_counter(), self.seconds["kernel"]
+        selected, others = time.perf_counter(), self.seconds["kernel"] + self.seconds["update"]
         tol = _TARGET * active.problem.tol
         if len(working) < active.n:
             tol = max(0.5 * tol, _INNER_TOL * violation)
@@ -160,7 +160,8 @@ class _Run(CertifiedRun):
         limit = min(_STEPS_PER_ROUND, self.monitor.iterations_left(self.n_iter))
         steps, moved = active.pair_steps(working, tol, limit)
         self.seconds["selection"] += selected - start
-        self.seconds["inner"] += time.perf_counter() - selected - (self.seconds["kernel"] - kernel)
+        others = self.seconds["kernel"] + self.seconds["update"] - others
+        self.seconds["inner"] += time.perf_counter() - selected - others
         self.n_iter += steps
         self.rounds += 1
         self.second_order.count_round(active, len(working), steps, moved)
