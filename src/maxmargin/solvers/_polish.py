@@ -65,22 +65,26 @@ def solve_free(
     if not 1 < len(free) <= max_free:
         return beta
     K, inside = problem.kernel.block(free), np.arange(len(free))
-    new, pull = beta[free], residual[free]
+    lower, upper = problem.lower[free], problem.upper[free]
+    new, pull, block = beta[free], residual[free], K
     for _ in range(_ROUNDS):
         try:
-            step = equalise(K[np.ix_(inside, inside)], pull[inside])
+            step = equalise(block, pull[inside])
         except np.linalg.LinAlgError:  # an indefinite kernel
             break
-        bounds = np.where(step > 0, problem.upper[free[inside]], problem.lower[free[inside]])
+        bounds = np.where(step > 0, upper[inside], lower[inside])
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = np.where(step != 0, (bounds - new[inside]) / step, np.inf)
         length = min(1.0, ratios.min())
         target = np.where(ratios <= length, bounds, new[inside] + length * step)
-        pull -= K[:, inside] @ (target - new[inside])
-        new[inside] = target
-        inside = inside[ratios > length]
-        if length == 1.0 or len(inside) < 2:
+        change, new[inside] = target - new[inside], target
+        if length == 1.0:
             break
+        pull -= K[:, inside] @ change
+        inside = inside[ratios > length]
+        if len(inside) < 2:
+            break
+        block = K[np.ix_(inside, inside)]
     beta = beta.copy()
     beta[free] = new
     return beta

@@ -133,7 +133,7 @@ class _Run(CertifiedRun):
         if self.active is None or not self.active.go_on(problem, beta, residual):
             self.active = None  # its memory first
             self.active = ActiveSet(problem, beta, residual, self.seconds)
-            if self.may_shrink:
+            if self.may_shrink and beta.any():
                 self.active.shrink()
         return self.active
 
