@@ -73,8 +73,8 @@ def solve_free(
         except np.linalg.LinAlgError:  # an indefinite kernel
             break
         bounds = np.where(step > 0, upper[inside], lower[inside])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.where(step != 0, (bounds - new[inside]) / step, np.inf)
+        ratios = np.full(len(step), np.inf)
+        np.divide(bounds - new[inside], step, out=ratios, where=step != 0)
         length = min(1.0, ratios.min())
         target = np.where(ratios <= length, bounds, new[inside] + length * step)
         change, new[inside] = target - new[inside], target
