@@ -18,6 +18,7 @@ from maxmargin.kernels.matrix import FeatureKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import certify
 from maxmargin.problem import Problem
+from maxmargin.solution import Status
 from maxmargin.solvers import Decomposition
 from maxmargin.solvers._active_set import ActiveSet
 from maxmargin.solvers._largest import largest
@@ -343,3 +344,14 @@ def test_small_changes_do_not_ask_for_double_precision():
     assert passes.next_problem(problem, beta + 1e-3, 0.85, False) is problem
     worse = passes.next_problem(problem, beta, 0.9, False)  # stuck
     assert worse is not None and worse.kernel.dtype == np.float64
+
+
+def test_a_residual_that_is_never_exact_does_not_keep_a_fit_from_its_end(monkeypatch):
+    """Where rounding alone is more than tol, each look finds another drift."""
+    X, y = two_gaussians(3000)
+    shrunk = []
+    correct, shrink = ActiveSet.correct, ActiveSet.shrink
+    monkeypatch.setattr(ActiveSet, "correct", lambda self, margin: correct(self, margin) or True)
+    monkeypatch.setattr(ActiveSet, "shrink", lambda self: shrunk.append(shrink(self)))
+    solution = Decomposition().solve(problem_of(X, y, 1.0, dtype=np.float32), Monitor())
+    assert any(shrunk) and solution.status == Status.CONVERGED

@@ -64,10 +64,10 @@ class Drift:
         self._looked_at = violation
         return _DRIFT * violation
 
-    def rows_fail(self, problem: Problem, violation: float) -> bool:
+    def stalls(self, violation: float) -> bool:
         """Whether the violation of an exact residual has not even halved since the last one."""
         last, self._corrected = self._corrected, violation
-        return violation > _GOOD_PROGRESS * last and can_double(problem)
+        return violation > _GOOD_PROGRESS * last
 
 
 class Passes:

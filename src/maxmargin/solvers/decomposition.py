@@ -17,7 +17,7 @@ from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers._active_set import ActiveSet
 from maxmargin.solvers._certified import CertifiedRun
-from maxmargin.solvers._precision import Drift
+from maxmargin.solvers._precision import Drift, can_double
 from maxmargin.solvers._second_order import SecondOrder
 from maxmargin.solvers.base import Solver
 
@@ -98,7 +98,8 @@ class _Run(CertifiedRun):
                 if active.n == problem.n or not self._correct(active, problem.tol - violation):
                     break
                 violation, intercept = active.violation_and_intercept()
-                continue
+                if violation <= target or drift.stalls(violation):
+                    break
             working = self._round(active, working, violation)
             violation, intercept = active.violation_and_intercept()
             rounds += 1
@@ -113,7 +114,7 @@ class _Run(CertifiedRun):
             margin = drift.margin(problem, active.change(), violation)
             if violation > target and self._correct(active, margin):
                 violation, intercept = active.violation_and_intercept()
-                self.rows_failed = drift.rows_fail(problem, violation)
+                self.rows_failed = drift.stalls(violation) and can_double(problem)
                 if self.rows_failed:
                     break
             if violation > target:
