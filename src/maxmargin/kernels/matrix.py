@@ -29,8 +29,10 @@ from maxmargin.parallel import n_threads, run_blocks, split
 # Tiles of this many rows and columns: large enough for BLAS to reach its speed.
 _TILE_ROWS = 512
 _TILE_COLUMNS = 1024
-# Kernel values that one thread computes in the time that it takes to wake another.
+# Kernel values of few products that one thread computes in the time that it takes to wake another,
+# and the products that take as long as what else there is to do for a value.
 _WORTH_THREADS = 100_000
+_PRODUCTS_OF_A_VALUE = 32
 # A value of this many products takes as long as to gather it from a row that is not in the
 # processor's cache (about 2 ns on two cores).
 _CHEAP_PRODUCTS = 128
@@ -58,12 +60,13 @@ def _buffer(shape: tuple[int, int], dtype) -> np.ndarray:
     return held[key][:size].reshape(shape)
 
 
-def _columns_of_tile(n_rows: int, n_columns: int) -> int:
+def _columns_of_tile(n_rows: int, right: Samples) -> int:
     """Columns of a tile: wider where the rows are few, but at least one tile a thread."""
-    if n_rows * n_columns < _WORTH_THREADS:
-        return n_columns
+    work = n_rows * right.n * (1 + right.products_per_value / _PRODUCTS_OF_A_VALUE)
+    if work < _WORTH_THREADS:
+        return right.n
     wide = _TILE_COLUMNS * max(1, _TILE_ROWS // max(1, n_rows))
-    return max(_TILE_COLUMNS // 4, min(wide, -(-n_columns // n_threads())))
+    return max(_TILE_COLUMNS // 4, min(wide, -(-right.n // n_threads())))
 
 
 def kernel_tile(
@@ -283,7 +286,7 @@ class FeatureKernelMatrix(KernelMatrix):
             (part, left), columns = tile
             out[slots[part], columns] = kernel_tile(self.function, left, right, columns)
 
-        columns = split(right.n, _columns_of_tile(len(index), right.n))
+        columns = split(right.n, _columns_of_tile(len(index), right))
         run_blocks(fill, pairs(self._lefts(index), columns))
         self.count(len(index) * right.n)
 
@@ -315,7 +318,7 @@ class FeatureKernelMatrix(KernelMatrix):
                 subtract_rows(target, tile, np.arange(left.n), change[part], 0, target.size)
 
         n_left = sum(left.n for _, left in lefts)
-        run_blocks(subtract, split(right.n, _columns_of_tile(n_left, right.n)))
+        run_blocks(subtract, split(right.n, _columns_of_tile(n_left, right)))
 
     def product(self, index, coefficients):
         if len(index) == 0:
