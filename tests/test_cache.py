@@ -8,13 +8,11 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 from maxmargin.kernels import _memory
 from maxmargin.kernels import cache as module
 from maxmargin.kernels.cache import RowCache, cache_bytes
-from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix
 from maxmargin.kernels.values import PrecomputedKernelMatrix
 
 
@@ -197,20 +195,6 @@ def test_new_memory_is_private_and_can_be_written(n_bytes):
             os._exit(0)
         os.waitpid(child, 0)
         assert (memory == 7).all()
-
-
-def test_held_values_are_those_of_the_matrix():
-    X = np.random.default_rng(0).normal(size=(30, 3))
-    kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.5), np.float64)
-    held, again = kernel.held(), kernel.held()
-    expected = kernel.columns(np.arange(30))
-    assert_allclose(held.in_memory(), expected, rtol=1e-14)
-    assert_allclose(again.product(np.arange(30), X[:, 0]), expected @ X[:, 0], rtol=1e-12)
-    assert not np.shares_memory(held.in_memory(), again.in_memory())
-    assert kernel.evaluations == held.evaluations == 3 * 900
-    assert held.restrict(np.arange(4)).in_memory() is None
-    for other in (np.asfortranarray(expected + np.eye(30) * X[:, :1]), np.eye(30, dtype=int)):
-        assert PrecomputedKernelMatrix(other).in_memory() is None
 
 
 def test_cache_size_in_bytes():

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from joblib import Parallel, delayed, parallel_config
 from numpy.testing import assert_array_equal
-from sklearn.datasets import load_iris
 from threadpoolctl import threadpool_limits
 
 from maxmargin import SVC
@@ -238,16 +237,32 @@ def test_number_of_threads_changes_no_bit():
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
-def test_problems_side_by_side_mean_one_after_the_other(multi_class):
-    X, y = load_iris(return_X_y=True)
-    X = X + 0.5 * np.random.default_rng(0).normal(size=X.shape)
+@pytest.mark.parametrize("size", [50, 200, 300])  # in one thread; side by side in both precisions
+def test_problems_side_by_side_mean_one_after_the_other(multi_class, size):
+    y = np.repeat(np.arange(3), size)
+    X = np.random.default_rng(0).normal(size=(3 * size, 4)) + y[:, np.newaxis]
     alone = SVC(multi_class=multi_class, n_jobs=1).fit(X, y)
     together = SVC(multi_class=multi_class, n_jobs=2).fit(X, y)
     assert_array_equal(together.support_, alone.support_)
     assert_array_equal(together.dual_coef_, alone.dual_coef_)
     for one, other in zip(together.fit_report_, alone.fit_report_):
         assert one.problem == other.problem
-        assert one.kernel_evaluations == other.kernel_evaluations > 0
+        assert one.kernel_evaluations == other.kernel_evaluations
+    assert alone.fit_report_.kernel_evaluations > 0
+
+
+def test_items_are_made_by_the_calling_thread_alone_while_others_work():
+    threads = []
+
+    def items():
+        for k in range(4):
+            threads.append(n_threads())
+            yield k
+
+    with session(2):
+        assert list(stream_side_by_side(lambda k: k, items())) == [0, 1, 2, 3]
+        assert n_threads() == 2
+    assert threads == [2, 1, 1, 1]
 
 
 def test_items_are_drawn_shortly_before_their_turn():

@@ -33,7 +33,7 @@ def test_all_fields_in_total_and_for_each_problem(models, kind):
         for name in FIELDS:
             assert getattr(line, name) is not None
         assert line.status == "converged" and line.exact
-        assert line.seconds > 0 and line.kernel_evaluations > 0
+        assert line.seconds > 0
         assert 0 <= line.kkt_violation <= 1e-3
         assert line.objective < 0
         assert line.duality_gap >= -1e-9
@@ -46,6 +46,7 @@ def test_totals(models, kind):
     report = model.fit_report_
     assert report.n_iter == sum(line.n_iter for line in report) == model.n_iter_.sum()
     assert report.kernel_evaluations == sum(line.kernel_evaluations for line in report)
+    assert report.kernel_evaluations >= report[0].kernel_evaluations > 0
     assert report.kkt_violation == max(line.kkt_violation for line in report)
     assert report.duality_gap == max(line.duality_gap for line in report)
     assert_allclose(report.objective, sum(line.objective for line in report))

@@ -19,5 +19,5 @@ def c_svc(signs: np.ndarray, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     signs : labels, +1.0 or −1.0
     costs : C of each sample, its weights included
     """
-    costs = np.minimum(costs, _LARGEST_C)
-    return signs, np.where(signs > 0, 0.0, -costs), np.where(signs > 0, costs, 0.0)
+    bounds = signs * np.minimum(costs, _LARGEST_C)
+    return signs, np.minimum(bounds, 0.0), np.maximum(bounds, 0.0)

@@ -53,9 +53,10 @@ def merge(
     tasks: list[BinaryTask], betas: list[np.ndarray], codes: np.ndarray, n_classes: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Support vectors of all problems together: (support, n_support, dual_coef)."""
+    nonzero = [np.flatnonzero(beta) for beta in betas]
+    members = [task.index[place] for task, place in zip(tasks, nonzero, strict=True)]
     used = np.zeros(len(codes), bool)
-    for task, beta in zip(tasks, betas, strict=True):
-        used[task.index[beta != 0]] = True
+    used[np.concatenate(members)] = True
     support = np.flatnonzero(used)
     support = support[np.argsort(codes[support], kind="stable")]
     n_support = np.bincount(codes[support], minlength=n_classes).astype(np.int32)
@@ -63,14 +64,12 @@ def merge(
     position[support] = np.arange(len(support))
     one_vs_one = tasks[0].negative is not None
     dual_coef = np.zeros((n_classes - 1 if one_vs_one else n_classes, len(support)))
-    for task, beta in zip(tasks, betas, strict=True):
-        nonzero = np.flatnonzero(beta)
-        samples = task.index[nonzero]
+    for task, beta, place, samples in zip(tasks, betas, nonzero, members, strict=True):
         line: np.ndarray | int = task.positive
         if task.negative is not None:
             # Class i keeps its coefficient against j > i in row j − 1, and class j in row i.
             line = np.where(codes[samples] == task.positive, task.negative - 1, task.positive)
-        dual_coef[line, position[samples]] = beta[nonzero]
+        dual_coef[line, position[samples]] = beta[place]
     return support, n_support, dual_coef
 
 

@@ -52,10 +52,14 @@ def certificate_from(problem: Problem, beta: np.ndarray, residual: np.ndarray) -
     return Certificate(beta, residual, violation, objective, gap, intercept)
 
 
-def gap_of(beta, residual, lower, upper, intercept: float) -> float:
+@njit(cache=True, nogil=True)
+def gap_of(beta, residual, lower, upper, intercept):
     """The part of the duality gap of some samples: what each could still gain alone."""
-    slope = intercept - residual
-    return float((slope * (beta - np.where(slope > 0, lower, upper))).sum())
+    gap = 0.0
+    for t in range(beta.size):
+        slope = intercept - residual[t]
+        gap += slope * (beta[t] - (lower[t] if slope > 0 else upper[t]))
+    return gap
 
 
 def violation_and_intercept(

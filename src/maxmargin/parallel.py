@@ -202,18 +202,22 @@ def run_beside(function: Callable, other: Callable):
 def stream_side_by_side(function: Callable, items: Iterable) -> Iterator:
     """function(item) for each item, in order, each call on one thread of the session's.
 
-    For items that are large themselves: they are drawn only shortly before their turn.
+    For items that are large themselves: they are drawn only shortly before their turn, by
+    the calling thread alone while the others are at work.
     """
     waiting: deque[Future] = deque()
-    pool = _pool(n_threads())
+    threads, given = n_threads(), getattr(_state, "n_threads", 1)
+    pool = _pool(threads)
     try:
         for item in items:
             waiting.append(pool.submit(function, item))
-            if len(waiting) > n_threads():
+            _state.n_threads = 1
+            if len(waiting) > threads:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
     finally:
+        _state.n_threads = given
         for future in waiting:
             future.cancel()
 

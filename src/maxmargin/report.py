@@ -27,7 +27,7 @@ class ProblemReport:
     exact : whether the solver aims at the optimum of the whole problem
     seconds : wall-clock time, the certificate included
     n_iter : iterations, in the solver's own unit
-    kernel_evaluations : kernel values computed
+    kernel_evaluations : kernel values computed; what several problems use counts for the first
     n_samples, n_support, n_bounded : samples, those with β ≠ 0, those at their bound C
     objective : ½βᵀKβ − pᵀβ, which is minimised
     duality_gap : an upper bound on the distance of the objective to its optimum

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ from maxmargin.solution import Status
 
 # Of sparse data up to this size gamma="scale" has the same bits as of the same dense data.
 _SPREAD_ENTRIES = 2**16
+# Problems up to this size take less time than to hand them from thread to thread.
+_WORTH_A_THREAD = 384
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +109,9 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         with session(resolve_n_jobs(self.n_jobs)), interrupt.listening():
             side_by_side = solver.side_by_side and self._worth_doing_side_by_side(tasks)
             made = self._problems(
-                data, tasks, fixed["gamma"], starts, seed, n_threads() if side_by_side else 1
-            )
+                data, tasks, fixed["gamma"], starts, seed, n_threads() if side_by_side else 1,
+                hold=solver.side_by_side,
+            )  # fmt: skip
             with solver.working_on(made) as (working, problems):
 
                 def solve(pair):
@@ -145,16 +149,19 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         return super()._get_param_names()
 
     def _worth_doing_side_by_side(self, tasks: list[BinaryTask]) -> bool:
-        """Whether many small problems are better solved each on a thread of its own.
+        """Whether many problems are better solved each on a thread of its own.
 
-        They are small where each has room for its kernel matrix. Callbacks and progress
-        lines tell of one problem after the other, and then it is so.
+        They are if each has room for its kernel matrix, and takes longer than to wake a
+        thread. Callbacks and progress lines tell of one problem after the other, and then
+        it is so.
         """
         from maxmargin.kernels.cache import cache_bytes
 
         if not 1 < n_threads() <= len(tasks) or self.verbose or self._has_callbacks():
             return False
         largest = max(len(task.index) for task in tasks)
+        if largest <= _WORTH_A_THREAD:
+            return False
         return 8 * largest**2 * n_threads() <= cache_bytes(self.cache_size, largest)
 
     def _warn_unless_converged(self, report: ProblemReport) -> None:
@@ -165,28 +172,55 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             )
             warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
-    def _problems(self, data, tasks, gamma, starts, seed, shares=1):
+    def _problems(self, data, tasks, gamma, starts, seed, shares=1, hold=False):
         """One `Problem` a task, made when its turn comes; they share the kernel matrix.
 
-        The memory is divided into `shares` for as many problems at the same time.
+        The memory is divided into `shares` for as many problems at the same time. `hold`
+        says that the solver wants nothing of the data but kernel values.
         """
         from maxmargin.formulations import c_svc
-        from maxmargin.kernels._memory import Returned
-        from maxmargin.kernels.cache import MEMORY, cache_bytes
+        from maxmargin.kernels.cache import cache_bytes
         from maxmargin.problem import Problem
+        from maxmargin.solvers._certified import REFINED_SAMPLES
 
         memory = cache_bytes(self.cache_size, len(data.codes))
+        few = len(data.codes) <= REFINED_SAMPLES
+        kernels = self._kernels(data, tasks, gamma, memory, hold)
+        for task, kernel, beta in zip(tasks, kernels, starts, strict=True):
+            linear, lower, upper = c_svc(task.signs, data.costs[task.index])
+            yield Problem(
+                kernel, linear, lower, upper,
+                tol=self.tol, cache_bytes=memory // shares, start=beta, random_state=seed,
+                # What is small in a larger fit is solved to tol, like the rest of it.
+                groups=data.codes[task.index], refine=few or len(task.index) > REFINED_SAMPLES,
+            )  # fmt: skip
+
+    def _kernels(self, data, tasks, gamma, memory: int, hold: bool):
+        """The kernel matrix of each task; what they have in common is computed once."""
+        from maxmargin.kernels._memory import Returned
+        from maxmargin.kernels.cache import MEMORY
+        from maxmargin.kernels.functions import BUILT_IN_KERNELS
+        from maxmargin.kernels.held import PairsOfClasses
+
         kernel = self._kernel_matrix(data.X, gamma, memory)
         kernel.shared[MEMORY] = Returned(for_many=len(tasks) > 1)
-        for task, beta in zip(tasks, starts, strict=True):
+        hold = hold and len(tasks) > 1 and self.kernel in BUILT_IN_KERNELS
+        if hold and kernel.dtype == np.float64:
+            kernel = kernel.held()
+        elif hold and tasks[0].negative is not None:
+            members = [np.flatnonzero(data.codes == code) for code in range(len(data.classes))]
+            if PairsOfClasses.worth_it([len(part) for part in members], memory):
+                kernel = kernel.restrict_in_double(np.arange(kernel.n))
+                pairs = PairsOfClasses(kernel, members)
+                yield from (pairs.pair(task.positive, task.negative) for task in tasks)
+                return
+        computed = kernel.evaluations
+        for task in tasks:
             whole = len(task.index) == kernel.n  # then they are in their own order
-            linear, lower, upper = c_svc(task.signs, data.costs[task.index])
-            part = kernel if whole else kernel.restrict(task.index)
-            yield Problem(
-                part.counted_apart(), linear, lower, upper,
-                tol=self.tol, cache_bytes=memory // shares, start=beta, random_state=seed,
-                groups=data.codes[task.index],
-            )  # fmt: skip
+            part = (kernel if whole else kernel.restrict(task.index)).counted_apart()
+            part.count(computed)  # for all of them: the first one answers for it
+            computed = 0
+            yield part
 
     def _kernel_matrix(self, X, gamma: float, memory: int):
         from maxmargin.kernels.functions import KernelFunction
@@ -217,14 +251,15 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         if certificate is None or certificate.beta is not solution.beta:
             certificate = certify(problem, solution.beta)
         status = solution.status
-        if not (np.isfinite(solution.beta).all() and np.isfinite(solution.intercept)):
+        # The objective is not finite where any β is not.
+        if not (math.isfinite(certificate.objective) and math.isfinite(solution.intercept)):
             raise ValueError(
                 "The dual coefficients or intercepts are not finite. The input data may contain "
                 "large values and need to be preprocessed."
             )
         negative = "rest" if task.negative is None else data.classes[task.negative]
-        bounded = (solution.beta == problem.lower) | (solution.beta == problem.upper)
         n_support = int(np.count_nonzero(solution.beta))
+        free = (solution.beta > problem.lower) & (solution.beta < problem.upper)
         # The history ends with the truth, where the lines before it are what the solver believed.
         last = Progress(
             monitor.seconds, int(solution.n_iter), certificate.kkt_violation,
@@ -241,7 +276,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             kernel_evaluations=problem.kernel.evaluations,
             n_samples=problem.n,
             n_support=n_support,
-            n_bounded=int(np.count_nonzero(bounded & (solution.beta != 0))),
+            n_bounded=n_support - int(np.count_nonzero(free)),
             objective=certificate.objective,
             duality_gap=certificate.duality_gap,
             kkt_violation=certificate.kkt_violation,

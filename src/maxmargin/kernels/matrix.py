@@ -29,9 +29,9 @@ from maxmargin.parallel import n_threads, run_blocks, split
 # Tiles of this many rows and columns: large enough for BLAS to reach its speed.
 _TILE_ROWS = 512
 _TILE_COLUMNS = 1024
-# Kernel values of few products that one thread computes in the time that it takes to wake another,
-# and the products that take as long as what else there is to do for a value.
-_WORTH_THREADS = 100_000
+# Float32 values of few products from which on two threads are faster than one (some 200 µs), and
+# the products that take as long as what else there is to do for a value.
+_WORTH_THREADS = 300_000
 _PRODUCTS_OF_A_VALUE = 32
 # A value of this many products takes as long as to gather it from a row that is not in the
 # processor's cache (about 2 ns on two cores).
@@ -63,7 +63,7 @@ def _buffer(shape: tuple[int, int], dtype) -> np.ndarray:
 def _columns_of_tile(n_rows: int, right: Samples) -> int:
     """Columns of a tile: wider where the rows are few, but at least one tile a thread."""
     work = n_rows * right.n * (1 + right.products_per_value / _PRODUCTS_OF_A_VALUE)
-    if work < _WORTH_THREADS:
+    if work * right.dtype.itemsize < _WORTH_THREADS * 4:
         return right.n
     wide = _TILE_COLUMNS * max(1, _TILE_ROWS // max(1, n_rows))
     return max(_TILE_COLUMNS // 4, min(wide, -(-right.n // n_threads())))
@@ -205,10 +205,10 @@ class KernelMatrix(ABC):
         return None
 
     def held(self) -> KernelMatrix:
-        """The same matrix with all its values in memory, for small ones."""
-        from maxmargin.kernels.values import HeldKernelMatrix
+        """The same matrix with all its values in memory, for small ones in float64."""
+        from maxmargin.kernels.held import HeldKernelMatrix
 
-        return HeldKernelMatrix(self)
+        return HeldKernelMatrix.of(self)
 
     def restrict_in_double(self, index: np.ndarray) -> KernelMatrix:
         """The same with float64 rows, where the data behind the matrix allow it."""

@@ -9,14 +9,11 @@ import scipy.sparse as sp
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from maxmargin.kernels._memory import Returned, borrow
 from maxmargin.kernels.matrix import KernelMatrix
 from maxmargin.parallel import split
 
 # Rows that are computed or copied together.
 _TILE_ROWS = 512
-# Memory of this size is not worth borrowing.
-_SMALL_BYTES = 2**17
 
 
 class _ValuesKernelMatrix(KernelMatrix):
@@ -59,7 +56,7 @@ class PrecomputedKernelMatrix(_ValuesKernelMatrix):
         return self.K if ready else None
 
     def held(self):
-        return self
+        return self if self.in_memory() is not None else super().held()
 
     def diagonal(self):
         return self.K[self.index, self.index].astype(np.float64)
@@ -79,19 +76,6 @@ class PrecomputedKernelMatrix(_ValuesKernelMatrix):
 
     def _values(self, rows: np.ndarray) -> np.ndarray:
         return self.K[rows] if self._whole else self.K[self.index[rows][:, np.newaxis], self.index]
-
-
-class HeldKernelMatrix(PrecomputedKernelMatrix):
-    """All values of another matrix, computed once."""
-
-    def __init__(self, of: KernelMatrix):
-        n_bytes = of.n**2 * of.dtype.itemsize
-        small = n_bytes <= _SMALL_BYTES
-        memory = np.empty(n_bytes, np.uint8) if small else borrow(n_bytes, self, Returned())
-        K = memory.view(of.dtype).reshape(of.n, of.n)
-        of.rows(np.arange(of.n), K)
-        super().__init__(K)
-        self.count_for(of)
 
 
 class CallableKernelMatrix(_ValuesKernelMatrix):

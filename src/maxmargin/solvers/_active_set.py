@@ -17,7 +17,7 @@ from maxmargin.optimality import violation_and_intercept
 from maxmargin.parallel import n_threads, run_beside, run_blocks, split
 from maxmargin.problem import Problem
 from maxmargin.solvers._largest import largest
-from maxmargin.solvers._smo_steps import SECOND_ORDER, set_penalties, smo_steps
+from maxmargin.solvers._smo_steps import steps_on_block
 
 _GATHER_ROWS = 128
 # Rows of this many values for one that is wanted: nearly each lies in a cache line of its own.
@@ -118,8 +118,8 @@ class ActiveSet:
         aside = np.ones(problem.n, bool)
         aside[self.index] = False
         violation, intercept = violation_and_intercept(beta, residual, problem.lower, problem.upper)
-        settled = _settled(problem, beta, residual, intercept, max(violation, problem.tol))
-        if problem.kernel is not self.whole.kernel or not settled[aside].all():
+        at_rest = settled(problem, beta, residual, intercept, max(violation, problem.tol))
+        if problem.kernel is not self.whole.kernel or not at_rest[aside].all():
             return False
         self.whole, self.problem = problem, replace(self.problem, tol=problem.tol)
         self._of_all = beta.copy()
@@ -274,16 +274,10 @@ class ActiveSet:
         K = self.block(working)
         beta, residual = self.beta[working], self.residual[working]
         lower, upper = self.problem.lower[working], self.problem.upper[working]
-        grow = np.empty(len(working), np.float32)
-        shrink = np.empty(len(working), np.float32)
-        set_penalties(beta, lower, upper, grow, shrink)
-        itself = np.arange(len(working))
+        diagonal = self.diagonal[working]
 
         def optimise() -> int:
-            return smo_steps(
-                K, itself, np.zeros_like(itself), 0, self.diagonal[working], beta, residual,
-                lower, upper, grow, shrink, tol, max_steps, SECOND_ORDER,
-            )[1]  # fmt: skip
+            return steps_on_block(K, diagonal, beta, residual, lower, upper, tol, max_steps)
 
         if len(working) == self.n:
             # The steps keep the residual of the working set, and there are no other samples.
@@ -349,7 +343,7 @@ class ActiveSet:
         """Those that are not safely at their bound, or all where that is most of them."""
         violation, intercept = self.violation_and_intercept()
         margin = max(_SAFETY * violation, self.problem.tol)
-        kept = np.flatnonzero(~_settled(self.problem, self.beta, self.residual, intercept, margin))
+        kept = np.flatnonzero(~settled(self.problem, self.beta, self.residual, intercept, margin))
         few = 2 <= len(kept) <= _WORTH_SHRINKING * self.n
         return kept if few else np.arange(self.n)
 
@@ -371,7 +365,7 @@ class ActiveSet:
         return True
 
 
-def _settled(problem: Problem, beta, residual, intercept: float, margin: float) -> np.ndarray:
+def settled(problem: Problem, beta, residual, intercept: float, margin: float) -> np.ndarray:
     """Whether a sample is at a bound, and by more than `margin` from leaving it."""
     at_upper, at_lower = beta >= problem.upper, beta <= problem.lower
     return (at_upper & (residual > intercept + margin)) | (

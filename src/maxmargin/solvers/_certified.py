@@ -18,7 +18,7 @@ from maxmargin.solvers._precision import Passes, precise_enough
 
 _REFINEMENTS = 8
 # Up to this many samples the solution is refined to the exact one, which is cheap there.
-_REFINED_SAMPLES = 64
+REFINED_SAMPLES = 64
 _EXACT = 1e-8
 # Part of its range that a β may have moved from where its residual was computed.
 _ROUNDING = 1e-9
@@ -131,13 +131,18 @@ class CertifiedRun(ABC):
         if residual is None:
             return False
         self.certificate = certify(self.problem, solve_free(self.problem, beta, residual))
-        return self.certificate.kkt_violation <= _EXACT * self.problem.tol
+        return self.certificate.kkt_violation <= self.goal
 
     @property
     def refines(self) -> bool:
         """Whether the answer will be made exact."""
         wanted = self.problem.refine and not self.problem.draft
-        return wanted and self.problem.n <= _REFINED_SAMPLES
+        return wanted and self.problem.n <= REFINED_SAMPLES
+
+    @property
+    def goal(self) -> float:
+        """The KKT violation at which the answer is good enough."""
+        return _EXACT * self.problem.tol if self.refines else self.problem.tol
 
     def _refine(self) -> None:
         """Small problems go on to the exact optimum: a linear system, then a round, in turn."""
@@ -146,7 +151,7 @@ class CertifiedRun(ABC):
         for _ in range(_REFINEMENTS):
             best = self.certificate = polish(self.problem, self.certificate)
             violation = best.kkt_violation
-            if violation <= _EXACT * self.problem.tol:
+            if violation <= self.goal:
                 return
             closer = replace(self.problem, tol=0.01 * violation)
             beta, _ = self._optimise(closer, best.beta, best.residual, max_rounds=1)

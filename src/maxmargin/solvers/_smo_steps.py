@@ -250,6 +250,20 @@ def smo_steps(
         steps += 1
 
 
+def steps_on_block(K, diagonal, beta, residual, lower, upper, tol: float, max_steps: int) -> int:
+    """Second-order steps on samples whose kernel values are all there; how many were taken.
+
+    beta and residual are updated in place; diagonal is float32.
+    """
+    grow, shrink = np.empty_like(diagonal), np.empty_like(diagonal)
+    set_penalties(beta, lower, upper, grow, shrink)
+    itself = np.arange(len(beta))
+    return smo_steps(
+        K, itself, np.zeros_like(itself), 0, diagonal, beta, residual, lower, upper, grow, shrink,
+        tol, max_steps, SECOND_ORDER,
+    )[1]  # fmt: skip
+
+
 @njit(cache=True, nogil=True)
 def likely_next(residual, grow_penalty, shrink_penalty, slot_of, first, count):
     """`first` and up to `count` samples whose rows are missing and that violate most.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.solution import Solution
@@ -52,4 +50,5 @@ class Auto(Solver):
         if steps:
             kinds = " and ".join(dict.fromkeys(steps))
             reason += f"; {kinds} steps took over"
-        return replace(solution, reason=reason)
+        solution.reason = reason
+        return solution

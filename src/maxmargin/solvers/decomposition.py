@@ -16,7 +16,9 @@ from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers._active_set import ActiveSet
-from maxmargin.solvers._certified import CertifiedRun
+from maxmargin.solvers._certified import CertifiedRun, judged
+from maxmargin.solvers._in_memory import STEPS_PER_SAMPLE, steps_in_memory
+from maxmargin.solvers._polish import solve_free
 from maxmargin.solvers._precision import Drift, can_double
 from maxmargin.solvers._second_order import SecondOrder
 from maxmargin.solvers.base import Solver
@@ -57,7 +59,8 @@ class Decomposition(Solver):
 
     def solve(self, problem: Problem, monitor: Monitor) -> Solution:
         if problem.n <= _HELD_SAMPLES and problem.kernel.dtype == np.float64:
-            problem = replace(problem, kernel=problem.kernel.held())
+            held = problem.kernel.held()
+            problem = problem if held is problem.kernel else replace(problem, kernel=held)
         run = _Run(problem, monitor, self.working_set, self.shrinking)
         status = run.until_certified()
         certificate = run.certificate
@@ -80,6 +83,34 @@ class _Run(CertifiedRun):
         """Where the time went, and what second-order steps were taken."""
         taken = {"rounds": self.rounds, "second_order": self.second_order.taken}
         return taken | self.seconds_by_part()
+
+    def until_certified(self) -> Status:
+        if self.problem.n <= self.size and self._solved_at_once():
+            return Status.CONVERGED
+        return super().until_certified()
+
+    def _solved_at_once(self) -> bool:
+        """Whether pair steps on a matrix in memory are all that the problem needs.
+
+        If not, it is left where they brought it.
+        """
+        problem, K = self.problem, self.problem.kernel.in_memory()
+        if K is None or K.dtype != np.float64:
+            return False
+        start = time.perf_counter()
+        tol = _TARGET * problem.tol * (_REFINED_TOL if self.refines else 1.0)
+        limit = min(_STEPS_PER_ROUND, self.monitor.iterations_left(0))
+        beta, residual, self.n_iter = steps_in_memory(problem, K, tol, limit)
+        if self.refines and self.monitor.should_stop(self.n_iter) is None:
+            beta = solve_free(problem, beta, residual)
+        self.seconds["inner"] = time.perf_counter() - start
+        self.certificate = found = judged(problem, beta)
+        self.seconds["certificate"] = time.perf_counter() - start - self.seconds["inner"]
+        self.rounds = 1
+        if found.kkt_violation <= self.goal:
+            return True
+        self.problem = replace(problem, start=found.beta, start_residual=found.residual)
+        return False
 
     def _optimise(
         self, problem: Problem, beta: np.ndarray, residual: np.ndarray, max_rounds: float = np.inf
@@ -159,6 +190,8 @@ class _Run(CertifiedRun):
         elif self.refines:
             tol *= _REFINED_TOL
         limit = min(_STEPS_PER_ROUND, self.monitor.iterations_left(self.n_iter))
+        if len(working) == active.n:  # no other samples wait: second-order steps are asked earlier
+            limit = min(limit, STEPS_PER_SAMPLE * active.n)
         steps, moved = active.pair_steps(working, tol, limit)
         self.seconds["selection"] += selected - start
         others = self.seconds["kernel"] + self.seconds["update"] - others

@@ -1,0 +1,185 @@
+"""Small problems: kernel values in memory, shared by pairs of classes, solved at once."""
+
+import gc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from maxmargin import SVC
+from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
+from maxmargin.kernels.held import HeldKernelMatrix, PairsOfClasses
+from maxmargin.kernels.matrix import FeatureKernelMatrix
+from maxmargin.kernels.values import PrecomputedKernelMatrix
+from maxmargin.monitor import Monitor
+from maxmargin.optimality import certify
+from maxmargin.problem import Problem
+from maxmargin.solvers import Decomposition
+from maxmargin.solvers._in_memory import STEPS_PER_SAMPLE, steps_in_memory
+
+
+def kernel_of(X, name="rbf"):
+    return FeatureKernelMatrix(X, KernelFunction(name, 0.5, 1.0, 2), np.float64)
+
+
+@pytest.fixture
+def kernel():
+    return kernel_of(np.random.default_rng(0).normal(size=(30, 3)))
+
+
+def test_held_values_are_those_of_the_matrix(kernel):
+    held, again = kernel.held(), kernel.held()
+    assert kernel.evaluations == held.evaluations == 2 * 900
+    expected = kernel.columns(np.arange(30))
+    assert_allclose(held.in_memory(), expected, rtol=1e-14)
+    assert not np.shares_memory(held.in_memory(), again.in_memory())
+
+
+def test_every_question_has_the_answer_of_the_matrix(kernel):
+    part, some = np.array([3, 17, 4, 29, 11]), np.array([2, 0, 4])
+    coefficients = np.array([1.0, -2.0, 0.5])
+    for held, true in [
+        (kernel.held(), kernel),
+        (kernel.held().restrict(part), kernel.restrict(part)),
+    ]:
+        assert held.held() is held and held.n == true.n
+        assert_array_equal(held.positions(), true.positions())
+        assert_allclose(held.diagonal(), true.diagonal())
+        assert_allclose(held.columns(some), true.columns(some))
+        assert_allclose(held.block(some), true.block(some))
+        assert_allclose(held.product(some, coefficients), true.product(some, coefficients))
+        few = true.partial_product(some[:2], some, coefficients)
+        assert_allclose(held.partial_product(some[:2], some, coefficients), few)
+        residuals = np.ones((2, held.n))
+        held.subtract(residuals[0], some, coefficients)
+        true.subtract(residuals[1], some, coefficients)
+        assert_allclose(*residuals)
+        for ask in ("rows", "cross"):
+            found, expected = np.zeros((2, 4, held.n))
+            extra = (np.arange(held.n),) if ask == "cross" else ()
+            getattr(held, ask)(some, *extra, found, np.array([3, 0, 1]))
+            getattr(true, ask)(some, *extra, expected, np.array([3, 0, 1]))
+            assert_allclose(found, expected)
+
+
+def test_users_matrices_are_copied_only_where_they_must_be():
+    K = np.eye(30) + 0.1
+    assert PrecomputedKernelMatrix(K).held().in_memory() is K
+    for other in (np.asfortranarray(np.arange(900.0).reshape(30, 30)), np.eye(30, dtype=int)):
+        matrix = PrecomputedKernelMatrix(other)
+        assert matrix.in_memory() is None
+        assert_array_equal(matrix.held().in_memory(), other)
+    part = PrecomputedKernelMatrix(K).restrict(np.array([4, 2]))
+    assert_array_equal(part.held().in_memory(), K[np.ix_([4, 2], [4, 2])])
+
+
+def test_memory_stays_until_the_last_reader_is_gone():
+    kernel = kernel_of(np.random.default_rng(0).normal(size=(200, 3)))
+    held = kernel.held()
+    expected, copy = held.in_memory().copy(), held.counted_apart()
+    del held
+    gc.collect()
+    other = kernel_of(np.zeros((200, 3))).held()
+    assert_array_equal(copy.in_memory(), expected)
+    assert not np.shares_memory(copy.in_memory(), other.in_memory())
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("name", BUILT_IN_KERNELS)
+def test_pairs_have_the_values_of_their_classes(name, storage):
+    rng = np.random.default_rng(0)
+    codes = rng.permutation(np.repeat([0, 1, 2, 3], [7, 1, 12, 5]))
+    X = rng.normal(size=(25, 20)) * (rng.random((25, 20)) < 0.2)
+    kernel = kernel_of(storage(X), name)
+    members = [np.flatnonzero(codes == code) for code in range(4)]
+    pairs, seen = PairsOfClasses(kernel, members), 0
+    for first in range(4):
+        for second in range(first + 1, 4):
+            index = np.concatenate([members[first], members[second]])
+            pair = pairs.pair(first, second)
+            assert_array_equal(pair.positions(), index)
+            assert_allclose(pair.in_memory(), kernel_of(X, name).block(index), atol=1e-12)
+            seen += pair.evaluations
+    # Each block of two classes once, and that of each class with itself.
+    upper = 7 * 18 + 1 * 17 + 12 * 5
+    assert seen == kernel.evaluations == upper + 7**2 + 1 + 12**2 + 5**2
+
+
+def test_pairs_that_are_large_or_too_much_for_the_memory_are_left_to_rows():
+    assert PairsOfClasses.worth_it([256, 256, 3], 2**24)
+    assert not PairsOfClasses.worth_it([257, 256, 3], 2**24)
+    assert not PairsOfClasses.worth_it([256, 256, 3], 2**20)
+
+
+def crawling(n=120):
+    """A linear kernel and a large C: many more steps than samples."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 4))
+    signs = np.where(X[:, 0] + 0.7 * rng.normal(size=n) > 0, 1.0, -1.0)
+    kernel = kernel_of(X, "linear").held()
+    return Problem(kernel, signs, np.minimum(100 * signs, 0), np.maximum(100 * signs, 0))
+
+
+def test_steps_in_memory_go_on_with_fewer_samples_until_all_are_optimal():
+    problem = crawling()
+    beta, residual, steps = steps_in_memory(problem, problem.kernel.in_memory(), 1e-4, 10**6)
+    assert steps > 2 * STEPS_PER_SAMPLE * problem.n
+    certificate = certify(problem, beta)
+    assert certificate.kkt_violation <= 1e-4
+    assert abs(beta.sum()) < 1e-9
+    assert_allclose(residual, certificate.residual, atol=1e-8)
+
+
+@given(limit=st.integers(0, 3000))
+def test_steps_in_memory_keep_to_their_limit(limit):
+    problem = crawling()
+    beta, _, steps = steps_in_memory(problem, problem.kernel.in_memory(), 1e-4, limit)
+    assert steps <= limit
+    assert (beta >= problem.lower).all() and (beta <= problem.upper).all()
+    assert abs(beta.sum()) < 1e-9
+
+
+@pytest.mark.parametrize("max_iter", [5, 2000])
+def test_what_is_not_solved_at_once_goes_on_from_there(max_iter):
+    problem = crawling()
+    solution = Decomposition().solve(problem, Monitor(max_iter=max_iter))
+    assert solution.status == "max_iter" and solution.n_iter == max_iter
+    solution = Decomposition().solve(problem, Monitor())
+    assert solution.status == "converged"
+    assert certify(problem, solution.beta).kkt_violation <= problem.tol
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+@pytest.mark.parametrize("sizes", [(9, 1, 20, 14), (150, 200, 30, 180)])
+def test_many_classes_are_solved_like_each_pair_alone(sizes, multi_class, kernel):
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    X = rng.normal(size=(len(y), 5)) + 1.5 * np.eye(5)[y]
+    weight = rng.uniform(0.5, 2, len(y))
+    options = {"kernel": kernel, "tol": 1e-7, "gamma": 0.1, "coef0": 0.5, "C": 3.0}
+    model = SVC(multi_class=multi_class, **options).fit(X, y, sample_weight=weight)
+    assert model.fit_report_.status == "converged"
+    shared = {(i, j) for i in range(4) for j in range(i + 1, 4)}
+    for line, (i, j) in zip(model.fit_report_, sorted(shared)):
+        inside = (y == i) | (y == j) if multi_class == "ovo" else np.ones(len(y), bool)
+        one = int(line.problem.split()[0])
+        alone = SVC(**options).fit(X[inside], y[inside] == one, sample_weight=weight[inside])
+        assert_allclose(line.objective, alone.fit_report_.objective, rtol=1e-6)
+
+
+def test_a_small_part_of_a_larger_fit_is_not_refined_but_a_small_fit_is():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(90, 3)), np.repeat([0, 1, 2], 30)
+    assert SVC().fit(X, y).fit_report_.kkt_violation > 1e-9
+    assert SVC().fit(X[::2], y[::2]).fit_report_.kkt_violation < 1e-9
+
+
+def test_a_held_part_of_a_held_matrix_is_of_its_own(kernel):
+    held = kernel.held()
+    part = held.restrict(np.arange(4))
+    assert isinstance(part, HeldKernelMatrix)
+    assert not np.shares_memory(part.in_memory(), held.in_memory())
