@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import breakdown
 import data
 import peers
 import search
+import small
 
 
 def naive_violation(X, y, alpha, C, kernel, gamma):
@@ -207,3 +209,19 @@ def test_breakdown_counts_all_of_the_time(capsys):
     assert lowest > 0 and 0 < sum(parts) < total
     breakdown.main(["--cases", "small-300"])
     assert capsys.readouterr().out.splitlines()[1].startswith("small-300")
+
+
+def test_small_fits_take_turns(capsys):
+    small.main(["--only", "iris,n20-d2", "--repeat", "1"])
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split()[0] for line in lines] == ["n20-d2", "iris"]
+    for line in lines:
+        assert line.count("/") == len(small.OPTIONS)
+
+
+def test_small_sets_are_what_their_names_say():
+    for name, (X, y) in small.sets():
+        if name.startswith("n"):
+            n, n_features, *classes = map(int, re.findall(r"\d+", name))
+            assert X.shape == (n, n_features)
+            assert len(set(y)) == (classes[0] if classes else 2)
