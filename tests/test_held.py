@@ -178,6 +178,22 @@ def test_a_small_part_of_a_larger_fit_is_not_refined_but_a_small_fit_is():
     assert SVC().fit(X[::2], y[::2]).fit_report_.kkt_violation < 1e-9
 
 
+@pytest.mark.parametrize(("size", "cache_size"), [(150, 1.0), (200, 2.0)])
+def test_values_are_held_only_within_the_cache_size(monkeypatch, size, cache_size):
+    made = []
+    make = HeldKernelMatrix.__init__
+    spied = lambda self, n, *others: (made.append(n), make(self, n, *others))[1]  # noqa: E731
+    monkeypatch.setattr(HeldKernelMatrix, "__init__", spied)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3 * size, 3)), np.repeat([0, 1, 2], size)
+    enough = SVC(cache_size=50).fit(X, y)
+    assert made
+    made.clear()
+    little = SVC(cache_size=cache_size).fit(X, y)
+    assert max(made, default=0) ** 2 * 8 <= cache_size * 2**20
+    assert_allclose(little.decision_function(X), enough.decision_function(X), atol=5e-3)
+
+
 def test_a_held_part_of_a_held_matrix_is_of_its_own(kernel):
     held = kernel.held()
     part = held.restrict(np.arange(4))

@@ -178,6 +178,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         The memory is divided into `shares` for as many problems at the same time. `hold`
         says that the solver wants nothing of the data but kernel values.
         """
+        from maxmargin.estimators._kernels import kernels_of_tasks
         from maxmargin.formulations import c_svc
         from maxmargin.kernels.cache import cache_bytes
         from maxmargin.problem import Problem
@@ -185,7 +186,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
 
         memory = cache_bytes(self.cache_size, len(data.codes))
         few = len(data.codes) <= REFINED_SAMPLES
-        kernels = self._kernels(data, tasks, gamma, memory, hold)
+        kernels = kernels_of_tasks(self, data, tasks, gamma, memory, hold)
         for task, kernel, beta in zip(tasks, kernels, starts, strict=True):
             linear, lower, upper = c_svc(task.signs, data.costs[task.index])
             yield Problem(
@@ -194,52 +195,6 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
                 # What is small in a larger fit is solved to tol, like the rest of it.
                 groups=data.codes[task.index], refine=few or len(task.index) > REFINED_SAMPLES,
             )  # fmt: skip
-
-    def _kernels(self, data, tasks, gamma, memory: int, hold: bool):
-        """The kernel matrix of each task; what they have in common is computed once."""
-        from maxmargin.kernels._memory import Returned
-        from maxmargin.kernels.cache import MEMORY
-        from maxmargin.kernels.functions import BUILT_IN_KERNELS
-        from maxmargin.kernels.held import PairsOfClasses
-
-        kernel = self._kernel_matrix(data.X, gamma, memory)
-        kernel.shared[MEMORY] = Returned(for_many=len(tasks) > 1)
-        hold = hold and len(tasks) > 1 and self.kernel in BUILT_IN_KERNELS
-        if hold and kernel.dtype == np.float64:
-            kernel = kernel.held()
-        elif hold and tasks[0].negative is not None:
-            members = [np.flatnonzero(data.codes == code) for code in range(len(data.classes))]
-            if PairsOfClasses.worth_it([len(part) for part in members], memory):
-                kernel = kernel.restrict_in_double(np.arange(kernel.n))
-                pairs = PairsOfClasses(kernel, members)
-                yield from (pairs.pair(task.positive, task.negative) for task in tasks)
-                return
-        computed = kernel.evaluations
-        for task in tasks:
-            whole = len(task.index) == kernel.n  # then they are in their own order
-            part = (kernel if whole else kernel.restrict(task.index)).counted_apart()
-            part.count(computed)  # for all of them: the first one answers for it
-            computed = 0
-            yield part
-
-    def _kernel_matrix(self, X, gamma: float, memory: int):
-        from maxmargin.kernels.functions import KernelFunction
-        from maxmargin.kernels.matrix import FeatureKernelMatrix, precision_of_rows
-        from maxmargin.kernels.values import (
-            CallableKernelMatrix,
-            PrecomputedKernelMatrix,
-            call_kernel,
-        )
-
-        n = _num_samples(X)
-        if self.kernel == "precomputed":
-            return PrecomputedKernelMatrix(np.asarray(X))
-        if callable(self.kernel):
-            if 8 * n * n <= memory:
-                return PrecomputedKernelMatrix(call_kernel(self.kernel, X, X))
-            return CallableKernelMatrix(X, self.kernel)
-        function = KernelFunction(self.kernel, gamma, self.coef0, self.degree)
-        return FeatureKernelMatrix(X, function, precision_of_rows(n))
 
     def _solve_task(self, solver, task: BinaryTask, problem, monitor, data: TrainingData):
         """Solve one problem and certify what came out of it."""

@@ -73,7 +73,7 @@ class HeldKernelMatrix(KernelMatrix):
         return self._K[:, index]
 
     def block(self, index):
-        return self._K[index][:, index]
+        return self._K[index].take(index, axis=1)
 
     def restrict(self, index):
         part = HeldKernelMatrix(len(index), self._positions[index], self)

@@ -24,22 +24,25 @@ def steps_in_memory(
     """Pair steps until the violation is within tol or max_steps are taken: β, residual, steps.
 
     Most end within the first turn, over all samples. Those that crawl go on with
-    the samples that may still move; after each turn the residual of all is computed anew.
+    the samples that may still move, and again with all where these are optimal too
+    soon; after each turn the residual of all is computed anew.
     """
     beta, residual = (array.copy() for array in start_of(problem))
     diagonal, lower, upper = K.diagonal().astype(np.float32), problem.lower, problem.upper
     limit = min(STEPS_PER_SAMPLE * problem.n, max_steps)
-    taken = steps_on_block(K, diagonal, beta, residual, lower, upper, tol, limit)
+    taken = steps = steps_on_block(K, diagonal, beta, residual, lower, upper, tol, limit)
     while limit <= taken < max_steps:
         residual = problem.linear - K @ beta
         violation, intercept = violation_and_intercept(beta, residual, lower, upper)
         if violation <= tol:
             break
-        index = np.flatnonzero(~settled(problem, beta, residual, intercept, violation))
-        part, of_part = beta[index], residual[index]
-        taken += steps_on_block(
-            K[index][:, index], diagonal[index], part, of_part, lower[index], upper[index],
+        at_rest = settled(problem, beta, residual, intercept, violation)
+        index = np.flatnonzero(~at_rest) if steps == limit else np.arange(problem.n)
+        block, part, of_part = K[index].take(index, axis=1), beta[index], residual[index]
+        steps = steps_on_block(
+            block, diagonal[index], part, of_part, lower[index], upper[index],
             tol, min(limit, max_steps - taken),
         )  # fmt: skip
         beta[index], residual[index] = part, of_part
+        taken += steps
     return beta, residual, taken

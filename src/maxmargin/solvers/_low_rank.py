@@ -12,6 +12,8 @@ _BLOCK = 128
 # A look at so many samples tells the decay; all samples have this many times their rank.
 _PROBE_SAMPLES = 256
 _GROWTH = 2.5
+# First candidates for each column that is expected.
+_CANDIDATES_PER_COLUMN = 8
 
 
 def sampled_factor(
@@ -25,9 +27,11 @@ def sampled_factor(
     """
     rest = kernel.diagonal()
     tol = exact * rest.max()
-    if kernel.n > max_rank and expected_rank(kernel, exact) > max_rank:
+    expected = expected_rank(kernel, exact)
+    if kernel.n > max_rank and expected > max_rank:
         return None
     V = np.zeros((kernel.n, 0))
+    n_candidates = int(min(n_candidates, max(_BLOCK, _CANDIDATES_PER_COLUMN * expected)))
     step = -(-kernel.n // n_candidates)
     candidates = np.arange(0, kernel.n, step)
     while rest.max() > tol:

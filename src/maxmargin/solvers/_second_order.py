@@ -22,10 +22,14 @@ _PAIR_STEP = 0.8  # per sample of the working set
 _GATHER = 1.0  # per kernel value
 _UPDATE = 0.25  # per kernel value
 _FLOP = 0.02
+_NEWTON_STEP = 1e5  # of few samples
 _NEWTON_FLOP = 0.07  # what follows the factorisation included
 _LOW_RANK_STEPS = 60
+_LOW_RANK_STEP = 5e4  # of few samples
 _PASSES_OVER_FACTOR = 2.0  # per entry of the factor
+# What is expected of the rank, and the cost of rounds after which to look whether it is less.
 _EXPECTED_RANK = 200
+_WORTH_A_LOOK = 1e6
 # Pair steps may cost this part of a low-rank solution before it is tried. Where it was needed
 # once, the rest is not left to pair steps for long.
 _PATIENCE = 0.5
@@ -44,14 +48,14 @@ class SecondOrder:
         self.taken: list[str] = []
         self._since_newton = self._since_low_rank = 0.0
         self._low_rank_possible = True
-        self._rank: float = _EXPECTED_RANK
+        self._rank: float | None = None
         self._has_looked = False
         self._last_free: np.ndarray | None = None
         self._looked_at = 0.0
 
-    def count_round(self, active: ActiveSet, size: int, steps: int, moved: int) -> None:
-        """Add the cost of a round of pair steps."""
-        cost = _PAIR_STEP * steps * size + _GATHER * size**2 + _UPDATE * moved * active.n
+    def count_round(self, n: int, size: int, steps: int, moved: int) -> None:
+        """Add the cost of a round of pair steps on `size` of n samples."""
+        cost = _PAIR_STEP * steps * size + _GATHER * size**2 + _UPDATE * moved * n
         self._since_newton += cost
         self._since_low_rank += cost
 
@@ -66,7 +70,7 @@ class SecondOrder:
         if not 2 <= len(free) <= active.cache.n_slots:
             return False
         values = _GATHER * len(free) + _UPDATE * active.n
-        cost = _NEWTON_FLOP * len(free) ** 3 / 3 + len(free) * values
+        cost = _NEWTON_STEP + _NEWTON_FLOP * len(free) ** 3 / 3 + len(free) * values
         cheap = self._since_newton > _HARDLY_COUNTS * cost
         if self._since_newton > cost and (cheap or self._settled(active, free, cost)):
             return self._newton(active, free)
@@ -74,7 +78,9 @@ class SecondOrder:
 
     def _low_rank_due(self, active: ActiveSet, may_shrink: bool) -> bool:
         patience = _PATIENCE_AGAIN if "low-rank IRWLS" in self.taken else _PATIENCE
-        rank = min(self._rank, active.n)
+        if self._rank is None and self._since_low_rank > _WORTH_A_LOOK:
+            self._rank = min(_EXPECTED_RANK, rank_of(active.problem))
+        rank = min(self._rank or _EXPECTED_RANK, active.n)
 
         def due(n: int) -> bool:
             return self._since_low_rank > patience * _low_rank_cost(n, rank)
@@ -135,5 +141,6 @@ class SecondOrder:
 
 def _low_rank_cost(n: int, rank: float) -> float:
     """Expected cost of a factor of n rows and of IRWLS with it; the rank may still be a guess."""
-    steps = _LOW_RANK_STEPS * (_PASSES_OVER_FACTOR * n * rank + _FLOP * rank**3)
+    step = _LOW_RANK_STEP + _PASSES_OVER_FACTOR * n * rank + _FLOP * rank**3
+    steps = _LOW_RANK_STEPS * step
     return steps + _FLOP * n * rank**2

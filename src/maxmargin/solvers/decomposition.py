@@ -58,7 +58,8 @@ class Decomposition(Solver):
         self.shrinking = shrinking
 
     def solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        if problem.n <= _HELD_SAMPLES and problem.kernel.dtype == np.float64:
+        fits = problem.n <= _HELD_SAMPLES and 8 * problem.n**2 <= problem.cache_bytes
+        if fits and problem.kernel.dtype == np.float64:
             held = problem.kernel.held()
             problem = problem if held is problem.kernel else replace(problem, kernel=held)
         run = _Run(problem, monitor, self.working_set, self.shrinking)
@@ -101,6 +102,7 @@ class _Run(CertifiedRun):
         tol = _TARGET * problem.tol * (_REFINED_TOL if self.refines else 1.0)
         limit = min(_STEPS_PER_ROUND, self.monitor.iterations_left(0))
         beta, residual, self.n_iter = steps_in_memory(problem, K, tol, limit)
+        self.second_order.count_round(problem.n, problem.n, self.n_iter, 0)
         if self.refines and self.monitor.should_stop(self.n_iter) is None:
             beta = solve_free(problem, beta, residual)
         self.seconds["inner"] = time.perf_counter() - start
@@ -198,5 +200,5 @@ class _Run(CertifiedRun):
         self.seconds["inner"] += time.perf_counter() - selected - others
         self.n_iter += steps
         self.rounds += 1
-        self.second_order.count_round(active, len(working), steps, moved)
+        self.second_order.count_round(active.n, len(working), steps, moved)
         return working
