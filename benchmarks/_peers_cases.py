@@ -74,6 +74,7 @@ _MAIN = (
     Case("banana", "banana1.t", C=316.2, gamma=0.5),
     Case("splice", "splice.t", C=1000, gamma=1 / (2 * 70**2)),
     _covtype(20_000),
+    Case("covtype-linear", "covtype", C=1, kernel="linear", positive=2, rows=20_000, unit=True),
     Case("shuttle", "shuttle", C=1000, gamma=1 / (2 * 50**2), positive=1),
     # Sparse input; w8a as an array too, since that is the faster form for some.
     Case("w8a", "w8a", C=5, gamma=0.05, sparse=True),
