@@ -14,8 +14,10 @@ from maxmargin.solvers._active_set import settled
 from maxmargin.solvers._certified import start_of
 from maxmargin.solvers._smo_steps import steps_on_block
 
-# Steps per sample after which those that stay at their bound are left out of the next.
+# Steps per sample after which those that stay at their bound are left out of the next, and how
+# many take as long as to find these.
 STEPS_PER_SAMPLE = 8
+_WORTH_A_LOOK = 1000
 
 
 def steps_in_memory(
@@ -29,7 +31,7 @@ def steps_in_memory(
     """
     beta, residual = (array.copy() for array in start_of(problem))
     diagonal, lower, upper = K.diagonal().astype(np.float32), problem.lower, problem.upper
-    limit = min(STEPS_PER_SAMPLE * problem.n, max_steps)
+    limit = min(max(STEPS_PER_SAMPLE * problem.n, _WORTH_A_LOOK), max_steps)
     taken = steps = steps_on_block(K, diagonal, beta, residual, lower, upper, tol, limit)
     while limit <= taken < max_steps:
         residual = problem.linear - K @ beta
