@@ -269,6 +269,13 @@ def test_report_is_that_of_the_hard_margin(intercept):
     assert 0 < distance <= report.duality_gap < np.inf
 
 
+def test_coefficients_beyond_c_are_not_at_their_bound(noisy):
+    model = SVC(solver="greedy").fit(*noisy[:2])
+    size = np.abs(model.dual_coef_)
+    assert (size > model.C).any()
+    assert model.fit_report_[0].n_bounded == (size == model.C).sum()
+
+
 def test_gap_is_infinite_where_f_does_not_separate(noisy):
     X, y, _ = noisy
     model = fit(X, y, max_support=5)

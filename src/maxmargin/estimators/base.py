@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from contextlib import contextmanager
@@ -206,15 +205,14 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         if certificate is None or certificate.beta is not solution.beta:
             certificate = certify(problem, solution.beta)
         status = solution.status
-        # The objective is not finite where any β is not.
-        if not (math.isfinite(certificate.objective) and math.isfinite(solution.intercept)):
+        if not (np.isfinite(solution.beta).all() and np.isfinite(solution.intercept)):
             raise ValueError(
                 "The dual coefficients or intercepts are not finite. The input data may contain "
                 "large values and need to be preprocessed."
             )
         negative = "rest" if task.negative is None else data.classes[task.negative]
+        bounded = (solution.beta == problem.lower) | (solution.beta == problem.upper)
         n_support = int(np.count_nonzero(solution.beta))
-        free = (solution.beta > problem.lower) & (solution.beta < problem.upper)
         # The history ends with the truth, where the lines before it are what the solver believed.
         last = Progress(
             monitor.seconds, int(solution.n_iter), certificate.kkt_violation,
@@ -231,7 +229,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             kernel_evaluations=problem.kernel.evaluations,
             n_samples=problem.n,
             n_support=n_support,
-            n_bounded=n_support - int(np.count_nonzero(free)),
+            n_bounded=int(np.count_nonzero(bounded & (solution.beta != 0))),
             objective=certificate.objective,
             duality_gap=certificate.duality_gap,
             kkt_violation=certificate.kkt_violation,
