@@ -23,6 +23,11 @@ class BinaryTask:
     signs: np.ndarray
 
 
+def members_of_classes(codes: np.ndarray, n_classes: int) -> list[np.ndarray]:
+    """The samples of each class, in their own order."""
+    return [np.flatnonzero(codes == code) for code in range(n_classes)]
+
+
 def binary_tasks(codes: np.ndarray, n_classes: int, multi_class: str) -> list[BinaryTask]:
     """The binary problems of a training set.
 
@@ -39,7 +44,7 @@ def binary_tasks(codes: np.ndarray, n_classes: int, multi_class: str) -> list[Bi
             BinaryTask(i, other, everything, np.where(codes[everything] == i, 1.0, -1.0))
             for i in range(1 if n_classes == 2 else n_classes)
         ]
-    members = [np.flatnonzero(codes == code) for code in range(n_classes)]
+    members = members_of_classes(codes, n_classes)
     return [_task(i, j, members[i], members[j]) for i, j in combinations(range(n_classes), 2)]
 
 

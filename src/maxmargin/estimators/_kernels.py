@@ -14,7 +14,7 @@ from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
 from maxmargin.kernels.held import PairsOfClasses
 from maxmargin.kernels.matrix import FeatureKernelMatrix, KernelMatrix, precision_of_rows
 from maxmargin.kernels.values import CallableKernelMatrix, PrecomputedKernelMatrix, call_kernel
-from maxmargin.multiclass import BinaryTask
+from maxmargin.multiclass import BinaryTask, members_of_classes
 
 
 def kernels_of_tasks(
@@ -30,7 +30,7 @@ def kernels_of_tasks(
     all_fit = hold and precision_of_rows(n) == np.float64 and 8 * n * n <= memory
     classes = [(task.positive, task.negative) for task in tasks if task.negative is not None]
     if hold and not all_fit and classes:
-        members = [np.flatnonzero(data.codes == code) for code in range(len(data.classes))]
+        members = members_of_classes(data.codes, len(data.classes))
         if PairsOfClasses.worth_it([len(part) for part in members], memory):
             kernel = _kernel_matrix(estimator, data.X, gamma, memory, np.float64)
             pairs = PairsOfClasses(kernel, members)

@@ -6,14 +6,11 @@ import numpy as np
 
 from maxmargin.kernels._memory import Returned, borrow
 from maxmargin.kernels._rows import gather_block
-from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.kernels.matrix import KernelMatrix, precision_of_rows
 
 # Memory of this size is not worth borrowing.
 _SMALL_BYTES = 2**17
 _VALUE_BYTES = 8
-# Pairs of classes up to this many samples are better off with float64 values in memory: beyond,
-# float32 rows are the faster ones, in pair steps as well.
-_PAIR_SAMPLES = 512
 
 
 class _Tenant:
@@ -100,8 +97,9 @@ class PairsOfClasses:
     @staticmethod
     def worth_it(sizes: list[int], memory: int) -> bool:
         """Whether classes of these sizes are small enough for it, and for the memory."""
-        few = sum(sorted(sizes)[-2:]) <= _PAIR_SAMPLES
-        return few and _VALUE_BYTES * _values_of_pairs(sizes) <= memory
+        # Float32 rows are the faster ones for larger pairs, in pair steps as well.
+        small = precision_of_rows(sum(sorted(sizes)[-2:])) == np.float64
+        return small and _VALUE_BYTES * _values_of_pairs(sizes) <= memory
 
     def pair(self, first: int, second: int) -> HeldKernelMatrix:
         before, m = self._kernel.evaluations, self._sizes[first]

@@ -17,17 +17,22 @@ _CANDIDATES_PER_COLUMN = 8
 
 
 def sampled_factor(
-    kernel: KernelMatrix, max_rank: int, exact: float, n_candidates: int
+    kernel: KernelMatrix,
+    max_rank: int,
+    exact: float,
+    n_candidates: int,
+    expected: float | None = None,
 ) -> np.ndarray | None:
     """V with K = VVᵀ up to `exact` times the largest diagonal entry.
 
     None where that takes more than `max_rank` columns. All pivots of the first round
     come from one block of samples spread over the data, which leaves few for the
-    rounds after it. Time n · rank², memory n · rank.
+    rounds after it. Time n · rank², memory n · rank. `expected` is what `expected_rank`
+    says, where somebody has asked it.
     """
     rest = kernel.diagonal()
     tol = exact * rest.max()
-    expected = expected_rank(kernel, exact)
+    expected = expected_rank(kernel, exact) if expected is None else expected
     if kernel.n > max_rank and expected > max_rank:
         return None
     V = np.zeros((kernel.n, 0))

@@ -42,14 +42,16 @@ def rank_of(problem: Problem) -> float:
     return min(problem.n, expected_rank(problem.kernel, _FACTOR_ACCURACY))
 
 
-def factor_of(problem: Problem, max_rank: int = MAX_RANK) -> np.ndarray | None:
-    """V, where its rank and the memory allow."""
+def factor_of(
+    problem: Problem, max_rank: int = MAX_RANK, expected: float | None = None
+) -> np.ndarray | None:
+    """V, where its rank and the memory allow; `expected` is the `rank_of` the problem."""
     fits = problem.cache_bytes // (3 * 8 * problem.n)
     max_rank = min(max_rank, fits)
     candidates = min(_CANDIDATES, int(np.sqrt(problem.cache_bytes / 24)))
     if max_rank < 2:
         return None
-    return sampled_factor(problem.kernel, max_rank, _FACTOR_ACCURACY, candidates)
+    return sampled_factor(problem.kernel, max_rank, _FACTOR_ACCURACY, candidates, expected)
 
 
 def low_rank_passes(

@@ -118,12 +118,13 @@ class SecondOrder:
         return True
 
     def _low_rank(self, active: ActiveSet, may_shrink: bool) -> bool:
-        problem = active.problem
+        problem, expected = active.problem, None
         if not self._has_looked:
-            self._has_looked, self._rank = True, rank_of(problem)
+            expected = rank_of(problem)
+            self._has_looked, self._rank = True, expected
             if not self._low_rank_due(active, may_shrink):
                 return False  # not yet, now that the rank is known better
-        V = factor_of(problem)
+        V = factor_of(problem, expected=expected)
         if V is None:
             self._low_rank_possible = False
             return False

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from maxmargin.kernels.matrix import precision_of_rows
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.solution import Solution, Status
@@ -31,8 +32,6 @@ _STEPS_PER_ROUND = 20_000
 _FIRST_WORKING_SET = 256
 # Rounds between two attempts to set samples aside.
 _SHRINK_INTERVAL = 10
-# Up to this many samples all kernel values are computed once, if their rows are in float64.
-_HELD_SAMPLES = 512
 # Part of tol that the rounds aim at.
 _TARGET = 0.9
 
@@ -58,8 +57,8 @@ class Decomposition(Solver):
         self.shrinking = shrinking
 
     def solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        fits = problem.n <= _HELD_SAMPLES and 8 * problem.n**2 <= problem.cache_bytes
-        if fits and problem.kernel.dtype == np.float64:
+        small = problem.kernel.dtype == precision_of_rows(problem.n) == np.float64
+        if small and 8 * problem.n**2 <= problem.cache_bytes:
             held = problem.kernel.held()
             problem = problem if held is problem.kernel else replace(problem, kernel=held)
         run = _Run(problem, monitor, self.working_set, self.shrinking)
