@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.kernels.feature_matrix import kernel_tile
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import kernel_tile
 from maxmargin.kernels.samples import DenseSamples, SparseSamples
 from maxmargin.parallel import session
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 from maxmargin import SVC
-from maxmargin.estimators import _validation
+from maxmargin.estimators import inputs as _validation
 from maxmargin.solvers import SMO, SOLVERS
 
 X = np.random.default_rng(0).normal(size=(12, 3))

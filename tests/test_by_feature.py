@@ -6,10 +6,10 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 import oracle
-from maxmargin.kernels.by_feature import TILE, kernel_values
+from maxmargin.kernels.feature_major import TILE, kernel_values
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix
-from maxmargin.kernels.values import PrecomputedKernelMatrix
+from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 
 FUNCTIONS = [
     KernelFunction("linear"),

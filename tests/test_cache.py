@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from maxmargin.kernels import _memory
-from maxmargin.kernels import cache as module
-from maxmargin.kernels.cache import RowCache, cache_bytes
-from maxmargin.kernels.values import PrecomputedKernelMatrix
+from maxmargin.kernels import buffers as _memory
+from maxmargin.kernels import row_cache as module
+from maxmargin.kernels.row_cache import RowCache, cache_bytes
+from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 
 
 def matrix(n=12):

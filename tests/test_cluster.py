@@ -11,21 +11,21 @@ from sklearn.datasets import load_digits, make_blobs
 
 import oracle
 from maxmargin import SVC
-from maxmargin.formulations import c_svc
-from maxmargin.kernels.averaged import AveragedKernelMatrix, averaged_kernel
+from maxmargin.estimators.formulations import c_svc
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix
-from maxmargin.kernels.values import PrecomputedKernelMatrix
+from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.solvers import SMO, ClusterSVM
-from maxmargin.solvers import _partition as partition_module
-from maxmargin.solvers import _reduction as reduction_module
-from maxmargin.solvers import cluster as cluster_module
-from maxmargin.solvers._partition import pseudo_centre, sample_features
-from maxmargin.solvers._pddp import pddp, principal_projection
-from maxmargin.solvers._reduction import Reduction
-from maxmargin.solvers.cluster import best_intercept
+from maxmargin.solvers.cluster import partition as partition_module
+from maxmargin.solvers.cluster import reduction as reduction_module
+from maxmargin.solvers.cluster import solver as cluster_module
+from maxmargin.solvers.cluster.averaged_kernel import AveragedKernelMatrix, averaged_kernel
+from maxmargin.solvers.cluster.partition import pseudo_centre, sample_features
+from maxmargin.solvers.cluster.pddp import pddp, principal_projection
+from maxmargin.solvers.cluster.reduction import Reduction
+from maxmargin.solvers.cluster.solver import best_intercept
 
 
 def exact(**options):

@@ -17,13 +17,13 @@ from sklearn.datasets import make_classification
 
 import oracle
 from maxmargin import SVC
-from maxmargin.distributed.cluster import Cluster
-from maxmargin.distributed.examination import Question, inspect
-from maxmargin.distributed.partitions import Partition, Rows, TravellingSamples
+from maxmargin.dask_collections.check import Question, inspect
+from maxmargin.dask_collections.partitions import Partition, Rows, TravellingSamples
+from maxmargin.execution.dask import Cluster
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.parallel import n_threads
 from maxmargin.solvers import Decomposition, HierarchicalSVM
-from maxmargin.solvers._subproblem import Support, Task, solve_union
+from maxmargin.solvers.hierarchical.subproblem import Support, Task, solve_union
 
 OPTIONS = {"gamma": 0.2, "C": 5.0, "tol": 1e-6, "random_state": 0}
 

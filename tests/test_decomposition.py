@@ -12,22 +12,22 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import LinearConstraint, minimize
 
 from maxmargin import SVC
-from maxmargin.formulations import c_svc
+from maxmargin.estimators.formulations import c_svc
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import certify
 from maxmargin.problem import Problem
 from maxmargin.solution import Status
 from maxmargin.solvers import Decomposition
-from maxmargin.solvers._active_set import ActiveSet
-from maxmargin.solvers._largest import largest
-from maxmargin.solvers._low_rank import sampled_factor
-from maxmargin.solvers._low_rank_passes import low_rank_passes
-from maxmargin.solvers._newton import newton_change
-from maxmargin.solvers._precision import Passes
-from maxmargin.solvers._second_order import SecondOrder
 from maxmargin.solvers.auto import Auto
+from maxmargin.solvers.common.active_set import ActiveSet
+from maxmargin.solvers.common.low_rank import sampled_factor
+from maxmargin.solvers.common.low_rank_passes import low_rank_passes
+from maxmargin.solvers.common.newton import newton_change
+from maxmargin.solvers.common.precision import Passes
+from maxmargin.solvers.common.radix_select import largest
+from maxmargin.solvers.decomposition.second_order import SecondOrder
 
 
 def two_gaussians(n, seed=0):

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import oracle
 from maxmargin import SVC
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.solvers import GreedyStagewise
@@ -116,7 +116,7 @@ def test_rows_one_by_one_of_numbers_take_the_same_steps(kernel, density):
 def test_too_large_to_be_stored_by_feature_takes_the_same_steps(categories, monkeypatch):
     X, y = categories
     one = fit(X, y)
-    monkeypatch.setattr("maxmargin.kernels.by_feature._MAX_BYTES", 1000)
+    monkeypatch.setattr("maxmargin.kernels.feature_major._MAX_BYTES", 1000)
     other = fit(X, y)
     assert_array_equal(one._paths[0].samples, other._paths[0].samples)
     evaluations = [m.fit_report_[0].details["training_kernel_evaluations"] for m in (one, other)]
@@ -286,7 +286,7 @@ def test_gap_is_infinite_where_f_does_not_separate(noisy):
 def test_certificate_only_where_it_is_cheap(noisy, monkeypatch):
     X, y, _ = noisy
     certified = fit(X, y).fit_report_[0]
-    monkeypatch.setattr("maxmargin.solvers.greedy._CHEAP_CERTIFICATE", 1000)
+    monkeypatch.setattr("maxmargin.solvers.greedy.solver._CHEAP_CERTIFICATE", 1000)
     report = fit(X, y).fit_report_[0]
     assert np.isnan(report.kkt_violation) and np.isnan(report.duality_gap)
     assert_allclose(report.objective, certified.objective, rtol=1e-9)

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from maxmargin import SVC
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
-from maxmargin.kernels.held import HeldKernelMatrix, PairsOfClasses
-from maxmargin.kernels.matrix import FeatureKernelMatrix
-from maxmargin.kernels.values import PrecomputedKernelMatrix
+from maxmargin.kernels.in_memory import HeldKernelMatrix, PairsOfClasses
+from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import certify
 from maxmargin.problem import Problem
 from maxmargin.solvers import Decomposition
-from maxmargin.solvers._in_memory import STEPS_PER_SAMPLE, steps_in_memory
+from maxmargin.solvers.decomposition.small import STEPS_PER_SAMPLE, steps_in_memory
 
 
 def kernel_of(X, name="rbf"):

@@ -22,18 +22,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 import oracle
 from maxmargin import SVC, optimality
-from maxmargin.distributed import executors
-from maxmargin.distributed._mapped import load, store
-from maxmargin.formulations import c_svc
+from maxmargin.estimators.formulations import c_svc
+from maxmargin.execution import executors
+from maxmargin.execution.mapped import load, store
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.solvers import Decomposition, GreedyStagewise, HierarchicalSVM
-from maxmargin.solvers._active_set import ActiveSet
-from maxmargin.solvers._certified import start_of
-from maxmargin.solvers._subproblem import returning
-from maxmargin.solvers.hierarchical import class_parts, cross_combination
+from maxmargin.solvers.common.active_set import ActiveSet
+from maxmargin.solvers.common.certified_run import start_of
+from maxmargin.solvers.hierarchical.solver import class_parts, cross_combination
+from maxmargin.solvers.hierarchical.subproblem import returning
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_number_of_subproblems(many, monkeypatch):
         executors_made.append(Recorded(2))
         return executors_made[-1]
 
-    monkeypatch.setattr("maxmargin.solvers.hierarchical.active_executor", recorded)
+    monkeypatch.setattr("maxmargin.solvers.hierarchical.solver.active_executor", recorded)
     model = fitted(*many, partitions=3, certify=False)
     assert len(executors_made) == 1
     counts = {name: names.count(name) for name in set(names)}

@@ -8,13 +8,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 import oracle
 from maxmargin import SVC
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix
-from maxmargin.kernels.values import PrecomputedKernelMatrix
+from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.solvers import IRWLS
-from maxmargin.solvers._irwls_chunks import LARGEST, RANDOM, SMALLEST, select_chunk
-from maxmargin.solvers._irwls_engine import DenseSystem, LowRankSystem, _Gram, solve_stages
-from maxmargin.solvers._irwls_steps import (
+from maxmargin.solvers.common.low_rank import sampled_factor
+from maxmargin.solvers.common.reweighted import DenseSystem, LowRankSystem, _Gram, solve_stages
+from maxmargin.solvers.common.reweighted_steps import (
     balance,
     cholesky,
     dense_stage,
@@ -22,8 +22,8 @@ from maxmargin.solvers._irwls_steps import (
     extremes,
     solve_chunk,
 )
-from maxmargin.solvers._low_rank import sampled_factor
-from maxmargin.solvers.irwls import SELECTIONS
+from maxmargin.solvers.irwls.chunks import LARGEST, RANDOM, SMALLEST, select_chunk
+from maxmargin.solvers.irwls.solver import SELECTIONS
 
 
 def two_gaussians(n, seed=0):

@@ -8,16 +8,17 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import oracle
-from maxmargin.kernels import _sparse, matrix
+from maxmargin.kernels import _sparse
+from maxmargin.kernels import feature_matrix as matrix
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix
 from maxmargin.kernels.samples import (
     DenseSamples,
     SparseSamples,
     as_samples,
     with_few_nonzeros,
 )
-from maxmargin.kernels.values import CallableKernelMatrix, PrecomputedKernelMatrix
+from maxmargin.kernels.user_values import CallableKernelMatrix, PrecomputedKernelMatrix
 from maxmargin.model import callable_expansion, kernel_expansion, precomputed_expansion
 from maxmargin.parallel import session
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import oracle
-from maxmargin.formulations import c_svc
+from maxmargin.estimators.formulations import c_svc
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix
-from maxmargin.kernels.values import PrecomputedKernelMatrix
+from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.optimality import certify, violation_and_intercept
 from maxmargin.problem import Problem, nearest_feasible
-from maxmargin.solvers._certified import judged
-from maxmargin.solvers._polish import equalise, polish
+from maxmargin.solvers.common.certified_run import judged
+from maxmargin.solvers.common.free_system import equalise, polish
 
 
 def random_case(seed, n=20, C=2.0):

@@ -30,8 +30,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import SVC, SVCSearch
 from maxmargin.monitor import Interrupt
-from maxmargin.search import _chains
-from maxmargin.search._path import RegularisationPath, find_twins
+from maxmargin.search import chains as _chains
+from maxmargin.solvers.path.solver import RegularisationPath, find_twins
 
 # Both sides are solved closely, so that no sample lies between two answers within tol.
 CLOSE = {"tol": [1e-6]}

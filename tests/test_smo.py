@@ -7,16 +7,16 @@ from sklearn.datasets import make_classification
 
 import oracle
 from maxmargin import SVC
-from maxmargin.formulations import c_svc
-from maxmargin.kernels import cache
+from maxmargin.estimators.formulations import c_svc
+from maxmargin.kernels import row_cache as cache
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix
-from maxmargin.kernels.values import PrecomputedKernelMatrix
+from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.solvers import SMO, _smo_steps
-from maxmargin.solvers._smo_steps import likely_next, set_penalties
-from maxmargin.solvers.smo import SELECTIONS, _worth_keeping
+from maxmargin.solvers.common.pair_steps import likely_next, set_penalties
+from maxmargin.solvers.smo.solver import SELECTIONS, _worth_keeping
 
 selections = pytest.mark.parametrize("selection", SELECTIONS)
 

@@ -15,9 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import oracle
 from maxmargin import SVC
-from maxmargin.formulations import c_svc
+from maxmargin.estimators.formulations import c_svc
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import FeatureKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.solvers import SOLVERS, make_solver

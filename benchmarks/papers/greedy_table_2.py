@@ -19,10 +19,10 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from data import load
-from maxmargin.multiclass import binary_tasks, votes
+from maxmargin.estimators.multiclass import binary_tasks, votes
 from maxmargin.optimality import violation_and_intercept
-from maxmargin.solvers._greedy_steps import coordinate_sweeps, greedy_steps
-from maxmargin.solvers._smo_steps import SECOND_ORDER, set_penalties, smo_steps
+from maxmargin.solvers.common.pair_steps import SECOND_ORDER, set_penalties, smo_steps
+from maxmargin.solvers.greedy.steps import coordinate_sweeps, greedy_steps
 
 # Name of the set: the paper's accuracies of GS-SVMs, HM-SVMs and SVMs.
 PAPER = {

@@ -21,10 +21,10 @@ from irwls_svc import Case, read
 import _peers_cases
 from maxmargin import SVC
 from maxmargin.optimality import violation_and_intercept
-from maxmargin.solvers import _second_order
-from maxmargin.solvers._active_set import ActiveSet
-from maxmargin.solvers._irwls_engine import DenseSystem, solve_stages
-from maxmargin.solvers._irwls_steps import balance
+from maxmargin.solvers.common.active_set import ActiveSet
+from maxmargin.solvers.common.reweighted import DenseSystem, solve_stages
+from maxmargin.solvers.common.reweighted_steps import balance
+from maxmargin.solvers.decomposition import second_order as _second_order
 
 CASES = (
     Case("Adult1", "a1a", 1000, 10),

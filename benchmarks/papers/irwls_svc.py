@@ -31,7 +31,7 @@ from data import load, two_gaussians
 from maxmargin import SVC
 from maxmargin.solution import Solution
 from maxmargin.solvers import IRWLS
-from maxmargin.solvers.irwls import SELECTIONS, _Run
+from maxmargin.solvers.irwls.solver import SELECTIONS, _Run
 
 PARTS = ("table2", "table3", "q", "C")
 

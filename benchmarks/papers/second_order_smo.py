@@ -28,7 +28,7 @@ from data import load, scale_unit
 from maxmargin import SVC
 from maxmargin.solution import Solution
 from maxmargin.solvers import SMO
-from maxmargin.solvers.smo import SELECTIONS, _Run
+from maxmargin.solvers.smo.solver import SELECTIONS, _Run
 
 SETS = ("heart", "liver-disorders", "ionosphere", "banana1", "wdbc", "australian", "diabetis_ida",
         "german.numer", "splice", "a1a", "w1a")  # fmt: skip

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxmargin.kernels.feature_matrix import expansion
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.matrix import expansion
 from maxmargin.kernels.samples import as_samples
-from maxmargin.kernels.values import call_kernel
+from maxmargin.kernels.user_values import call_kernel
 
 
 def kernel_expansion(

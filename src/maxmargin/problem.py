@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maxmargin.kernels.matrix import KernelMatrix
+from maxmargin.kernels.feature_matrix import KernelMatrix
 
 _ROUNDING = 1e-14
 

@@ -126,8 +126,8 @@ def _warm_up(model, X, y) -> None:
 def _judge(model, X, y) -> tuple[float, float]:
     """(largest KKT violation, summed objective) of a model, from its coefficients and the data."""
     from maxmargin import SVC
-    from maxmargin.estimators._validation import validate_training_data
-    from maxmargin.multiclass import binary_tasks, coefficients_by_task
+    from maxmargin.estimators.inputs import validate_training_data
+    from maxmargin.estimators.multiclass import binary_tasks, coefficients_by_task
     from maxmargin.optimality import certify
 
     names = ("C", "kernel", "degree", "gamma", "coef0", "tol")

@@ -18,14 +18,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
-from maxmargin.estimators._fitted import fitted_attributes
-from maxmargin.estimators._validation import (
+from maxmargin.estimators.fitted import fitted_attributes
+from maxmargin.estimators.inputs import (
     TrainingData,
     is_dask_collection,
     validate_training_data,
 )
-from maxmargin.estimators._watch import watched_task
-from maxmargin.multiclass import BinaryTask, binary_tasks, coefficients_by_task, merge
+from maxmargin.estimators.multiclass import BinaryTask, binary_tasks, coefficients_by_task, merge
+from maxmargin.estimators.watch import watched_task
 from maxmargin.parallel import n_threads, resolve_n_jobs, session, stream_side_by_side
 from maxmargin.report import FitReport, ProblemReport
 from maxmargin.solution import Status
@@ -79,7 +79,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         start = time.perf_counter()
         solver = make_solver(self.solver, shrinking=self.shrinking)
         if is_dask_collection(X):
-            from maxmargin.distributed import fit_collection
+            from maxmargin.dask_collections import fit_collection
 
             return fit_collection(self, solver, X, y, sample_weight)
         data = validate_training_data(self, X, y, sample_weight)
@@ -154,7 +154,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         thread. Callbacks and progress lines tell of one problem after the other, and then
         it is so.
         """
-        from maxmargin.kernels.cache import cache_bytes
+        from maxmargin.kernels.row_cache import cache_bytes
 
         if not 1 < n_threads() <= len(tasks) or self.verbose or self._has_callbacks():
             return False
@@ -177,11 +177,11 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         The memory is divided into `shares` for as many problems at the same time. `hold`
         says that the solver wants nothing of the data but kernel values.
         """
-        from maxmargin.estimators._kernels import kernels_of_tasks
-        from maxmargin.formulations import c_svc
-        from maxmargin.kernels.cache import cache_bytes
+        from maxmargin.estimators.formulations import c_svc
+        from maxmargin.estimators.kernels import kernels_of_tasks
+        from maxmargin.kernels.row_cache import cache_bytes
         from maxmargin.problem import Problem
-        from maxmargin.solvers._certified import REFINED_SAMPLES
+        from maxmargin.solvers.common.certified_run import REFINED_SAMPLES
 
         memory = cache_bytes(self.cache_size, len(data.codes))
         few = len(data.codes) <= REFINED_SAMPLES

@@ -12,10 +12,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators._probability import ProbabilityMixin
-from maxmargin.estimators._validation import is_dask_collection, validate_features
 from maxmargin.estimators.base import BaseSVM
-from maxmargin.multiclass import coefficients_by_task, votes
+from maxmargin.estimators.inputs import is_dask_collection, validate_features
+from maxmargin.estimators.multiclass import coefficients_by_task, votes
+from maxmargin.estimators.probability import ProbabilityMixin
 from maxmargin.parallel import resolve_n_jobs, session
 
 
@@ -250,13 +250,13 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
             With several binary problems each has as many support vectors as the
             stage says, or all that it needs.
         """
-        from maxmargin.estimators._staged import staged_decisions
+        from maxmargin.estimators.staged import staged_decisions
 
         for decisions in staged_decisions(self, self._validate_for_predict(X)):
             yield self._shaped(decisions)
 
     def _lazily(self, method: str, X):
-        from maxmargin.distributed.prediction import lazily
+        from maxmargin.dask_collections.predict import lazily
 
         check_is_fitted(self)
         return lazily(self, method, X)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators._fitted import set_fitted
+from maxmargin.estimators.fitted import set_fitted
 from maxmargin.estimators.svc import SVC
 from maxmargin.io.files import DataError, atomic_write, display_name, open_binary
 

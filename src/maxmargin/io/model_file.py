@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators._fitted import set_fitted
+from maxmargin.estimators.fitted import set_fitted
 from maxmargin.estimators.svc import SVC
 from maxmargin.io.files import DataError, atomic_write, display_name, format_suffix, open_binary
 from maxmargin.io.libsvm_model import load_libsvm_model, save_libsvm_model

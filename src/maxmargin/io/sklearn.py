@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.svm import SVC as SklearnSVC
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators._fitted import set_fitted
+from maxmargin.estimators.fitted import set_fitted
 from maxmargin.estimators.svc import SVC
 
 # The parameters that the two have in common, less those whose values differ.

@@ -151,7 +151,7 @@ class SVCSearch(BaseSearchCV):
                 "cv.split and cv.get_n_splits return inconsistent results. "
                 f"Expected {self.n_splits_} splits, got {len(splits)}"
             )
-        from maxmargin.search._folds import Material
+        from maxmargin.search.folds import Material
 
         material = Material(X, y, splits, routed.estimator.fit, routed.scorer.score)
         out = self._evaluate(candidates, material, scorers, context)
@@ -196,9 +196,9 @@ class SVCSearch(BaseSearchCV):
     def _answers(self, candidates, material) -> Iterator[tuple]:
         """(candidate, fold, fitted model or None, seconds, error or None) of all fits."""
         from maxmargin.monitor import Interrupt
-        from maxmargin.search._alone import fit_alone
-        from maxmargin.search._chains import Chains, why_alone, why_too_large
-        from maxmargin.search._held_out import HeldOutSVC, Solved
+        from maxmargin.search.chains import Chains, why_alone, why_too_large
+        from maxmargin.search.held_out import HeldOutSVC, Solved
+        from maxmargin.search.independent import fit_alone
 
         estimators = {}
         for number, parameters in enumerate(candidates):

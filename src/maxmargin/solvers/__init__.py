@@ -7,12 +7,12 @@ from functools import cache
 
 from maxmargin.solvers.auto import Auto
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.cluster import ClusterSVM
-from maxmargin.solvers.decomposition import Decomposition
-from maxmargin.solvers.greedy import GreedyStagewise
-from maxmargin.solvers.hierarchical import HierarchicalSVM
-from maxmargin.solvers.irwls import IRWLS
-from maxmargin.solvers.smo import SMO
+from maxmargin.solvers.cluster.solver import ClusterSVM
+from maxmargin.solvers.decomposition.solver import Decomposition
+from maxmargin.solvers.greedy.solver import GreedyStagewise
+from maxmargin.solvers.hierarchical.solver import HierarchicalSVM
+from maxmargin.solvers.irwls.solver import IRWLS
+from maxmargin.solvers.smo.solver import SMO
 
 SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver

@@ -6,8 +6,8 @@ from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.solution import Solution
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.decomposition import Decomposition
-from maxmargin.solvers.smo import SMO
+from maxmargin.solvers.decomposition.solver import Decomposition
+from maxmargin.solvers.smo.solver import SMO
 
 # Working sets of fewer rows than this do not repay their selection.
 _MIN_CACHED_ROWS = 64

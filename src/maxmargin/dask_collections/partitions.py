@@ -1,0 +1,209 @@
+"""Partitions of a Dask collection, and what workers do with them.
+
+Rows never leave their worker but as support vectors, as violators, or as the few
+that stand in for a class that a partition does not have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from maxmargin.estimators.formulations import c_svc
+from maxmargin.estimators.inputs import _sample_weights
+from maxmargin.kernels.buffers import Returned
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix, precision_of_rows
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.row_cache import MEMORY, cache_bytes
+from maxmargin.problem import Problem
+from maxmargin.solvers.hierarchical.subproblem import Samples, Support, Task, solve_union
+
+# Rows of a class that a partition lends to one that has none of it.
+LOAN = 250
+
+
+def _bytes(X) -> int:
+    return X.data.nbytes + X.indices.nbytes if sp.issparse(X) else X.nbytes
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Samples that travel: their features, class numbers and costs."""
+
+    X: Any
+    codes: np.ndarray
+    costs: np.ndarray
+
+    def __getitem__(self, index) -> Rows:
+        return Rows(self.X[index], self.codes[index], self.costs[index])
+
+    def __sizeof__(self) -> int:
+        # Dask moves a task to an idle worker where its data seem small, so it must know.
+        return _bytes(self.X)
+
+    @classmethod
+    def joined(cls, parts: list[Rows]) -> Rows:
+        blocks = [part.X for part in parts]
+        X = sp.vstack(blocks, "csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
+        codes, costs = ([getattr(p, name) for p in parts] for name in ("codes", "costs"))
+        return cls(X, np.concatenate(codes), np.concatenate(costs))
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A partition as the user gave it, checked."""
+
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray
+
+    def __sizeof__(self) -> int:
+        return _bytes(self.X)
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What the client has to know of a partition."""
+
+    n: int
+    n_features: int
+    dtype: np.dtype
+    sparse: bool
+    classes: np.ndarray
+    counts: np.ndarray
+    weighted_counts: np.ndarray
+    weight: float
+    mean: float
+    squares: float
+    n_bytes: int
+
+
+def check_block(X, y, weights) -> Block:
+    """scikit-learn's checks of one partition; an empty one is fine."""
+    X = check_array(X, dtype="numeric", accept_sparse="csr", ensure_min_samples=0)
+    X = sp.csr_array(X) if sp.issparse(X) else X
+    y = column_or_1d(y)
+    if len(y) != X.shape[0]:
+        raise ValueError(
+            f"A partition of X has {X.shape[0]} rows where that of y has {len(y)}: X and y must "
+            "be divided alike."
+        )
+    if len(y):
+        check_classification_targets(y)
+    return Block(X, y, _sample_weights(weights, len(y)))
+
+
+def summarise(block: Block) -> Summary:
+    """Counts by class, and mean and variance of all entries for gamma='scale'."""
+    X, weights = block.X, block.weights
+    classes, codes = np.unique(block.y, return_inverse=True)
+    counts = np.bincount(codes, minlength=len(classes))
+    positive = np.bincount(codes, weights > 0, minlength=len(classes))
+    total = float(weights.sum()) * X.shape[1]
+    mean = float((X.T @ weights).sum()) / total if total else 0.0
+    if sp.issparse(X):
+        repeated = np.repeat(weights, np.diff(X.indptr))
+        squares = float(np.square(X.data, dtype=np.float64) @ repeated) - total * mean**2
+        n_bytes = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    else:
+        squares = float(weights @ np.square(np.subtract(X, mean, dtype=np.float64)).sum(axis=1))
+        n_bytes = X.nbytes
+    return Summary(
+        len(block.y), X.shape[1], X.dtype, sp.issparse(X), classes, counts, positive, total, mean,
+        squares, n_bytes,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """A partition with class numbers (−1 for rows without weight) and costs in place."""
+
+    rows: Rows
+    offset: int
+
+    def __sizeof__(self) -> int:
+        return self.rows.__sizeof__()
+
+    def members(self, pair) -> np.ndarray:
+        """Which rows are of one binary problem."""
+        codes = self.rows.codes
+        of_pair = codes >= 0 if pair[1] is None else (codes == pair[0]) | (codes == pair[1])
+        return np.flatnonzero(of_pair)
+
+    def part(self, pair) -> Support:
+        """The rows of one binary problem."""
+        return self.chosen(self.members(pair))
+
+    def beta_of(self, answer: Support) -> np.ndarray:
+        """β of all rows in an answer."""
+        beta = np.zeros(len(self.rows.codes))
+        here = answer.samples - self.offset
+        own = (here >= 0) & (here < len(beta))
+        beta[here[own]] = answer.beta[own]
+        return beta
+
+    def chosen(self, index: np.ndarray, residual: np.ndarray | None = None) -> Support:
+        return Support(self.offset + index, np.zeros(len(index)), self.rows[index], residual)
+
+
+def encode(block: Block, classes, class_weight, C: float, offset: int) -> Partition:
+    codes = np.searchsorted(classes, block.y)
+    weights = block.weights * class_weight[codes]
+    return Partition(Rows(block.X, np.where(weights > 0, codes, -1), C * weights), offset)
+
+
+def added(parts: list[Support]) -> tuple[np.ndarray, np.ndarray, Rows]:
+    """All samples of the parts, the sum of their β, and their rows."""
+    numbers = np.concatenate([part.samples for part in parts])
+    samples, first, where = np.unique(numbers, return_index=True, return_inverse=True)
+    beta = np.bincount(where, np.concatenate([part.beta for part in parts]), len(samples))
+    return samples, beta, Rows.joined([part.rows for part in parts])[first]
+
+
+class TravellingSamples(Samples):
+    """Samples that come with the support sets; `pairs` are the classes of the fit's problems."""
+
+    def __init__(self, function: KernelFunction, tol: float, cache_size, seed: int, pairs: list):
+        self.function, self.tol, self.cache_size = function, tol, cache_size
+        self.seed, self.pairs = seed, pairs
+        self._memory = Returned(for_many=True)
+
+    def union(self, parts, number):
+        samples, beta, rows = added(parts)
+        return samples, replace(self.problem(rows, number), start=beta), rows
+
+    def problem(self, rows: Rows, number: int) -> Problem:
+        n = len(rows.codes)
+        signs = np.where(rows.codes == self.pairs[number][0], 1.0, -1.0)
+        kernel = FeatureKernelMatrix(rows.X, self.function, precision_of_rows(n))
+        kernel.shared[MEMORY] = self._memory  # the same for one subproblem after the other
+        return Problem(
+            kernel, *c_svc(signs, rows.costs),
+            tol=self.tol, cache_bytes=cache_bytes(self.cache_size, n), random_state=self.seed,
+            groups=rows.codes,
+        )  # fmt: skip
+
+
+def lend(partition: Partition, pair, positive: bool, seed: int) -> Support:
+    """A few rows of one side of a problem, for partitions that have none of it."""
+    part = partition.part(pair)
+    side = np.flatnonzero((part.rows.codes == pair[0]) == positive)
+    random = np.random.default_rng([seed, partition.offset])
+    chosen = np.sort(random.permutation(side)[:LOAN])
+    return Support(part.samples[chosen], part.beta[chosen], part.rows[chosen])
+
+
+def solve_local(
+    samples: TravellingSamples, partition: Partition, loans: list[Support], task: Task
+) -> Support:
+    """The first step where rows stay: the problem of one partition's own rows."""
+    return solve_union(samples, [partition.part(samples.pairs[task.number]), *loans], task)
+
+
+def without_rows(support: Support) -> Support:
+    return replace(support, rows=None)

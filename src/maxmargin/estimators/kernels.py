@@ -1,0 +1,60 @@
+"""The kernel matrices of a fit: what its binary problems have in common is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.utils.validation import _num_samples
+
+from maxmargin.estimators.inputs import TrainingData
+from maxmargin.estimators.multiclass import BinaryTask, members_of_classes
+from maxmargin.kernels.buffers import Returned
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix, KernelMatrix, precision_of_rows
+from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
+from maxmargin.kernels.in_memory import PairsOfClasses
+from maxmargin.kernels.row_cache import MEMORY
+from maxmargin.kernels.user_values import CallableKernelMatrix, PrecomputedKernelMatrix, call_kernel
+
+
+def kernels_of_tasks(
+    estimator, data: TrainingData, tasks: list[BinaryTask], gamma: float, memory: int, hold: bool
+) -> Iterator[KernelMatrix]:
+    """The kernel matrix of each task, made when its turn comes.
+
+    `memory` is what kernel values may take. `hold` says that the solver wants nothing of the
+    data but these: then those of few samples are computed at once, for all tasks.
+    """
+    n = len(data.codes)
+    hold = hold and len(tasks) > 1 and estimator.kernel in BUILT_IN_KERNELS
+    all_fit = hold and precision_of_rows(n) == np.float64 and 8 * n * n <= memory
+    classes = [(task.positive, task.negative) for task in tasks if task.negative is not None]
+    if hold and not all_fit and classes:
+        members = members_of_classes(data.codes, len(data.classes))
+        if PairsOfClasses.worth_it([len(part) for part in members], memory):
+            kernel = _kernel_matrix(estimator, data.X, gamma, memory, np.float64)
+            pairs = PairsOfClasses(kernel, members)
+            yield from (pairs.pair(first, second) for first, second in classes)
+            return
+    kernel = _kernel_matrix(estimator, data.X, gamma, memory, precision_of_rows(n))
+    kernel.shared[MEMORY] = Returned(for_many=len(tasks) > 1)
+    kernel = kernel.held() if all_fit else kernel
+    computed = kernel.evaluations
+    for task in tasks:
+        whole = len(task.index) == kernel.n  # then they are in their own order
+        part = (kernel if whole else kernel.restrict(task.index)).counted_apart()
+        part.count(computed)  # for all of them: the first one answers for it
+        computed = 0
+        yield part
+
+
+def _kernel_matrix(estimator, X, gamma: float, memory: int, dtype) -> KernelMatrix:
+    n, kernel = _num_samples(X), estimator.kernel
+    if kernel == "precomputed":
+        return PrecomputedKernelMatrix(np.asarray(X))
+    if callable(kernel):
+        if 8 * n * n <= memory:
+            return PrecomputedKernelMatrix(call_kernel(kernel, X, X))
+        return CallableKernelMatrix(X, kernel)
+    function = KernelFunction(kernel, gamma, estimator.coef0, estimator.degree)
+    return FeatureKernelMatrix(X, function, dtype)

@@ -1,0 +1,197 @@
+"""The executor of a Dask cluster."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+from distributed import Client, Event, Future, get_client, get_worker, wait
+
+from maxmargin.execution.executors import Executor
+from maxmargin.parallel import n_cores, session, split
+
+_ASK_INTERVAL = 0.5
+# How long and how often a worker that came later tries to get the samples from another.
+_TRANSFER_SECONDS = 30
+_TRIES = 3
+# Partitions of a worker that one task examines: tasks take the scheduler's time too.
+_TOGETHER = 4
+
+
+class Cluster(Executor):
+    """Tasks on the workers of a Dask client; the dashboard names them by their step.
+
+    The scheduler runs the tasks of a worker that died somewhere else, and computes
+    again what only that worker held.
+    """
+
+    def __init__(self, client: Client):
+        self.client = client
+        self._published: list[str] = []
+        self._homes: dict = {}
+        self._stop = StopEvent(f"maxmargin-stop-{uuid4().hex}")
+        self._workers = list(client.nthreads())
+        self.side_by_side = max(_threads_by_machine(client).values(), default=1)
+
+    def put(self, value):
+        sent = self.client.scatter(value, broadcast=True, hash=False)
+        # A name of its own on every worker: of one name Dask keeps one copy only, after a while.
+        own = {
+            address: self.client.submit(_itself, sent, workers=[address], pure=False)
+            for address in self.client.nthreads()
+        }
+        wait(list(own.values()))
+        name = f"maxmargin-{uuid4().hex}"
+        self.client.publish_dataset(list(own.values()), name=name)
+        self._published.append(name)
+        return OnEveryWorker(name, {address: future.key for address, future in own.items()})
+
+    def submit(self, function, *arguments, name, priority=0, wide=False, near=None):
+        return self.client.submit(
+            on_worker, wide, function, *arguments, key=f"{name}-{uuid4().hex}", pure=False,
+            priority=priority, workers=self._home(near), allow_other_workers=True,
+        )  # fmt: skip
+
+    def _home(self, near: Future | None) -> list[str]:
+        """The workers that hold a result; where one of them dies, others may do it.
+
+        All, if there is nothing to be near to: tasks without any would wait in another queue
+        of the scheduler's, behind whatever their priority.
+        """
+        if near is None:
+            return self._workers
+        if near.key not in self._homes:
+            self._homes[near.key] = list(self.client.who_has([near])[near.key])
+        return self._homes[near.key] or self._workers
+
+    def by_home(self, futures: list[Future]) -> list[list[int]]:
+        """Places of results in groups of a few that one worker holds: work for one task."""
+        wait(futures)
+        homes: dict[str, list[int]] = {}
+        for place, future in enumerate(futures):
+            homes.setdefault(min(self._home(future)), []).append(place)
+        return [places[part] for places in homes.values() for part in split(len(places), _TOGETHER)]
+
+    @property
+    def stop_flag(self):
+        return self._stop
+
+    def request_stop(self):
+        Event(self._stop.name, client=self.client).set()
+
+    def __exit__(self, kind, error, traceback):
+        self.request_stop()
+        for name in self._published:
+            self.client.unpublish_dataset(name)
+
+
+class StopEvent:
+    """A wish to stop that all workers of a cluster see, within a second."""
+
+    # When a process last asked, and the answer: one for all of its tasks.
+    _answers: dict[str, tuple[float, bool]] = {}
+
+    def __init__(self, name: str):
+        self.name = name
+
+    @property
+    def requested(self) -> bool:
+        now = time.monotonic()
+        asked, answer = self._answers.get(self.name, (-_ASK_INTERVAL, False))
+        if not answer and now >= asked + _ASK_INTERVAL:
+            answer = Event(self.name).is_set()
+            self._answers.clear()
+            self._answers[self.name] = (now, answer)
+        return answer
+
+
+class OnEveryWorker:
+    """A value that all workers have: tasks are sent the names under which they find it."""
+
+    # What a worker that came later has fetched, the last alone.
+    _fetched: dict[str, Any] = {}
+
+    def __init__(self, name: str, keys: dict):
+        self.name, self.keys = name, keys
+
+    def value(self):
+        """The value, on whatever worker this is."""
+        worker = get_worker()
+        key = self.keys.get(worker.address)
+        if key is not None and key in worker.data:
+            return worker.data[key]
+        if self.name not in self._fetched:
+            self._fetched.clear()
+            self._fetched[self.name] = self._from_another()
+        return self._fetched[self.name]
+
+    def _from_another(self):
+        client = get_client()
+        for _ in range(_TRIES):
+            copies = client.get_dataset(self.name)
+            holders = client.who_has(copies)
+            for copy in copies:
+                if holders.get(copy.key):
+                    with suppress(TimeoutError, CancelledError):
+                        return copy.result(timeout=_TRANSFER_SECONDS)
+        raise RuntimeError("All workers that had the samples of this fit have died.")
+
+
+def _itself(value):
+    return value
+
+
+def _machine(address: str) -> str:
+    """The machine of a worker: its address without the port."""
+    return address.rsplit(":", 1)[0]
+
+
+def _threads_by_machine(client: Client) -> Counter[str]:
+    threads: Counter[str] = Counter()
+    for address, count in client.nthreads().items():
+        threads[_machine(address)] += count
+    return threads
+
+
+def on_worker(wide: bool, function: Callable, *arguments):
+    """Run a task with the threads that the other tasks of this worker leave to it.
+
+    Where it is `wide`, with those of this machine's other workers too while they are idle.
+    """
+    state = get_worker().state
+    threads = max(1, state.nthreads // max(1, len(state.executing)))
+    with session(_Wide(threads) if wide else threads):
+        return function(*[a.value() if isinstance(a, OnEveryWorker) else a for a in arguments])
+
+
+class _Wide:
+    """The threads that a task may use at the time of asking: its `own`, and those of idle workers.
+
+    Asking takes milliseconds, so it is done only now and then.
+    """
+
+    def __init__(self, own: int):
+        self._own, self._now, self._next = own, own, 0.0
+
+    def __call__(self) -> int:
+        if time.monotonic() >= self._next:
+            self._now = min(self._own + _idle_threads(), n_cores())
+            self._next = time.monotonic() + _ASK_INTERVAL
+        return self._now
+
+
+def _idle_threads() -> int:
+    """This worker's share of the threads of workers on its machine that have nothing to do."""
+    client, own = get_client(), _machine(get_worker().address)
+    tasks = client.processing()
+    idle = busy = 0
+    for address, threads in client.nthreads().items():
+        if _machine(address) == own:
+            idle += threads if not tasks.get(address) else 0
+            busy += bool(tasks.get(address))
+    return idle // max(1, busy)

@@ -1,0 +1,62 @@
+"""Fits of candidates that cannot share kernel matrices: one by one, each as `SVC` does it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from traceback import format_exc
+
+from sklearn.base import clone
+
+from maxmargin.estimators.svc import SVC
+from maxmargin.parallel import n_threads
+from maxmargin.search.folds import Fold, Material
+
+
+def fit_alone(
+    material: Material, estimators: dict[int, SVC], fits: list[tuple[int, int]]
+) -> Iterator[tuple]:
+    """Fit candidates to splits, given as pairs of their numbers.
+
+    Those of one split that differ in C alone come in its order, each starting from the
+    solution of the last one where the solver is exact: the answer does not depend on it.
+
+    Yields
+    ------
+    candidate, fold, fitted model or None, seconds, error or None
+    """
+    last: SVC | None = None
+    key = None
+    for number, split in sorted(fits, key=lambda fit: _order(estimators[fit[0]], *fit)):
+        estimator = estimators[number]
+        previous, key = key, _order(estimator, number, split)[:2]
+        if last is None or key != previous or not _continues(estimator):
+            last = clone(estimator)
+            if estimator.n_jobs is None:
+                last.set_params(n_jobs=n_threads())
+            fold = Fold(material, split, last)
+        elif not last.warm_start:
+            last.set_params(warm_start=True)
+        last.set_params(C=estimator.C)
+        start, error = time.perf_counter(), None
+        try:
+            last.fit(fold.X_train, fold.y_train, **fold.fit_params)
+        except Exception:
+            error = format_exc()
+            last = None
+        if last is not None and last.fit_report_.status == "interrupted":
+            raise KeyboardInterrupt
+        yield number, fold, last, time.perf_counter() - start, error
+
+
+def _order(estimator: SVC, number: int, split: int) -> tuple:
+    others = {name: value for name, value in estimator.get_params().items() if name != "C"}
+    return split, repr(others), float(estimator.C), number
+
+
+def _continues(estimator: SVC) -> bool:
+    """Whether the last solution may be the start of the next: not where limits could show it."""
+    from maxmargin.solvers import make_solver
+
+    limited = estimator.max_iter != -1 or estimator.time_limit is not None
+    return make_solver(estimator.solver).exact and not limited

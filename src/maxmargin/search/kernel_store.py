@@ -1,0 +1,119 @@
+"""Whole kernel matrices, each computed once for all folds and all C that want it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+
+import numpy as np
+import psutil
+
+from maxmargin.kernels.feature_matrix import (
+    FeatureKernelMatrix,
+    _check_finite,
+    kernel_tile,
+    precision_of_rows,
+)
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.samples import as_samples
+from maxmargin.kernels.user_values import call_kernel
+from maxmargin.parallel import run_blocks, split
+from maxmargin.solvers.path.solver import find_twins
+
+# Share of the free memory that a search may take where the user named no limit.
+_SHARE_OF_FREE_MEMORY = 0.3
+_ROWS = 64
+
+
+def memory_budget(cache_size: float | str) -> int:
+    """Bytes that kernel values of a search may take; `cache_size` is in MB or "auto"."""
+    if cache_size != "auto":
+        return int(float(cache_size) * 2**20)
+    return int(_SHARE_OF_FREE_MEMORY * psutil.virtual_memory().available)
+
+
+class Matrices:
+    """Kernel matrices of all samples by the kernel that makes them.
+
+    Parameters
+    ----------
+    X : the samples; for a precomputed kernel their kernel matrix
+    n : how many there are
+    keep_products : whether several kernels of features will be asked for, so that the
+        inner products of the samples are worth keeping
+    """
+
+    def __init__(self, X, n: int, keep_products: bool):
+        self.X, self.n = X, n
+        self.keep_products = keep_products
+        self.dtype = np.dtype(precision_of_rows(n))
+        self._lock = threading.Lock()
+        self._held: dict[tuple[Hashable, np.dtype], np.ndarray] = {}
+        self._twins: dict[Hashable, np.ndarray] = {}
+        self._products: dict[bool, tuple[np.ndarray, np.ndarray]] = {}
+
+    def get(self, kernel, dtype=None) -> np.ndarray:
+        """The matrix of a `KernelFunction`, of a callable, or of "precomputed".
+
+        A `dtype` is a wish: what the user computed stays as it is.
+        """
+        key = (kernel, np.dtype(dtype or self.dtype))
+        with self._lock:
+            if key not in self._held:
+                self._held[key] = self._compute(*key)
+            return self._held[key]
+
+    def twins(self, kernel) -> np.ndarray:
+        """Which samples are the same to the kernel; see `find_twins`."""
+        K = self.get(kernel)
+        with self._lock:
+            if kernel not in self._twins:
+                self._twins[kernel] = find_twins(K)
+            return self._twins[kernel]
+
+    def drop(self, kernels) -> None:
+        """Forget matrices that nobody will ask for again."""
+        for key in [key for key in self._held if key[0] in kernels]:
+            del self._held[key]
+
+    def _compute(self, kernel, dtype: np.dtype) -> np.ndarray:
+        if isinstance(kernel, KernelFunction):
+            if self.keep_products and dtype == self.dtype:
+                return self._from_products(kernel)
+            K = np.empty((self.n, self.n), dtype)
+            FeatureKernelMatrix(self.X, kernel, dtype).rows(np.arange(self.n), K)
+            return K
+        if callable(kernel):
+            return call_kernel(kernel, self.X, self.X)
+        K = np.asarray(self.X)
+        return np.ascontiguousarray(K, K.dtype if K.dtype == np.float32 else np.float64)
+
+    def _from_products(self, kernel: KernelFunction) -> np.ndarray:
+        """One element-wise pass over inner products that are there already."""
+        centre = kernel.translation_invariant
+        if centre not in self._products:
+            self._products = {centre: _inner_products(self.X, self.n, self.dtype, centre)}
+        products, norms = self._products[centre]
+        _check_finite(norms, kernel.gamma)
+        K = np.empty_like(products)
+
+        def fill(rows: slice) -> None:
+            K[rows] = products[rows]
+            kernel.from_products(K[rows], norms[rows], norms)
+
+        run_blocks(fill, split(self.n, _ROWS))
+        return K
+
+
+def _inner_products(X, n: int, dtype, centre: bool) -> tuple[np.ndarray, np.ndarray]:
+    samples = as_samples(X, dtype, centre=centre)
+    plain = KernelFunction("linear")
+    products = np.empty((n, n), dtype)
+
+    def fill(rows: slice) -> None:
+        left = samples.subset(np.arange(rows.start, rows.stop))
+        for columns in split(n, 1024):
+            products[rows, columns] = kernel_tile(plain, left, samples, columns)
+
+    run_blocks(fill, split(n, 512))
+    return products, samples.norms

@@ -1,0 +1,96 @@
+"""The kernel matrix after groups of samples were replaced by their weighted means.
+
+The mean is taken in the kernel's feature space, where it has no pre-image in
+general; its kernel values are means of rows and columns (Boley and Cao,
+Proposition 2.1 and the remark that follows it).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix, KernelMatrix
+from maxmargin.kernels.user_values import PrecomputedKernelMatrix
+from maxmargin.parallel import split
+
+_TILE_ROWS = 256
+
+
+def averaged_kernel(kernel: KernelMatrix, members, starts, weights, n_bytes: int) -> KernelMatrix:
+    """The averaged matrix: computed once where it fits `n_bytes`, else when asked for."""
+    if isinstance(kernel, FeatureKernelMatrix) and kernel.function.name == "linear":
+        return _linear_kernel_of_means(kernel, members, starts, weights)
+    averaged = AveragedKernelMatrix(kernel, members, starts, weights)
+    if 8 * averaged.n**2 > n_bytes:
+        return averaged
+    values = np.empty((averaged.n, averaged.n))
+    averaged.rows(np.arange(averaged.n), values)
+    return PrecomputedKernelMatrix(0.5 * (values + values.T), parent=kernel)
+
+
+def _linear_kernel_of_means(kernel, members, starts, weights) -> KernelMatrix:
+    """Where the feature space is that of the samples, the means are samples like any other."""
+    ends = np.append(starts, len(members))
+    means = sp.csr_array((weights, members, ends), shape=(len(starts), kernel.n))
+    averaged = FeatureKernelMatrix(means @ kernel.features(), kernel.function, np.float64)
+    averaged.count_for(kernel)
+    return averaged
+
+
+class AveragedKernelMatrix(KernelMatrix):
+    """K̄_gh = Σ_i∈g Σ_j∈h w_i w_j K_ij; a group of one sample is that sample.
+
+    Parameters
+    ----------
+    members : samples of the first group, then those of the second, …
+    starts : where each group begins in `members`; none is empty
+    weights : of the members; they sum to one in each group
+    """
+
+    def __init__(self, kernel: KernelMatrix, members, starts, weights):
+        super().__init__(kernel)
+        self._of_members = kernel.restrict_in_double(members)
+        self._starts, self._weights = starts, weights
+        self._sizes = np.diff(np.append(starts, len(members)))
+        self.n, self.dtype = len(starts), np.dtype(np.float64)
+
+    def rows(self, index, out, slots=None):
+        slots = np.arange(len(index)) if slots is None else slots
+        members = self._members_of(index)
+        target = np.repeat(slots, self._sizes[index])
+        out[slots, : self.n] = 0.0
+        values = np.empty((min(_TILE_ROWS, len(members)), self._of_members.n), self.dtype)
+        for part in split(len(members), _TILE_ROWS):
+            tile = values[: part.stop - part.start]
+            self._of_members.rows(members[part], tile)
+            tile *= self._weights
+            averaged = np.add.reduceat(tile, self._starts, axis=1)
+            averaged *= self._weights[members[part], np.newaxis]
+            np.add.at(out[:, : self.n], target[part], averaged)
+
+    def diagonal(self):
+        diagonal = self._of_members.diagonal()[self._starts]
+        for group in np.flatnonzero(self._sizes > 1):
+            index = np.array([group])
+            diagonal[group] = self.product(index, np.ones(1))[group]
+        return diagonal
+
+    def product(self, index, coefficients):
+        members = self._members_of(index)
+        spread = np.repeat(coefficients, self._sizes[index]) * self._weights[members]
+        return self._average(self._of_members.product(members, spread))
+
+    def restrict(self, index):
+        members = self._members_of(index)
+        starts = np.concatenate([[0], np.cumsum(self._sizes[index])[:-1]])
+        return AveragedKernelMatrix(self._of_members, members, starts, self._weights[members])
+
+    def _members_of(self, index) -> np.ndarray:
+        """Members of the groups `index`, one group after the other."""
+        sizes = self._sizes[index]
+        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return np.repeat(self._starts[index], sizes) + within
+
+    def _average(self, values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values * self._weights, self._starts)

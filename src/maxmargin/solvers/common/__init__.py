@@ -1,0 +1,1 @@
+"""Parts that several solvers share: pair steps, linear systems, certified runs."""

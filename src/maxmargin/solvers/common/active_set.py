@@ -1,0 +1,373 @@
+"""The active samples of the block method, and one round of it."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from maxmargin.kernels._rows import gather_block, subtract_rows
+from maxmargin.kernels.row_cache import RowCache
+from maxmargin.optimality import violation_and_intercept
+from maxmargin.parallel import n_threads, run_beside, run_blocks, split
+from maxmargin.problem import Problem
+from maxmargin.solvers.common.pair_steps import steps_on_block
+from maxmargin.solvers.common.radix_select import largest
+
+_GATHER_ROWS = 128
+# Rows of this many values for one that is wanted: nearly each lies in a cache line of its own.
+_LONG_ROWS = 12
+# From this many times the room for them on, free samples are chosen by their coupling to this
+# many of the worst violators on each side.
+_MANY_FREE = 2
+_WORST = 8
+# Kernel values that one thread passes over in the time that it takes to wake another.
+_WORTH_THREADS = 200_000
+# Samples at a bound are set aside when they keep this much of the violation away from leaving it.
+_SAFETY = 1.0
+# Setting samples aside moves the cached rows: it pays only where a good part of them goes.
+_WORTH_SHRINKING = 0.6
+# Moves of a sample whose kernel row is computed and forgotten each time.
+_PASSING_MOVES = 3
+# Part of the largest residual that single precision may lose over the steps of a round: the root
+# of some ten thousand times its rounding.
+_ROUNDING_OF_STEPS = 2.0**-15
+# Kernel values of a round that are kept for the next.
+_LARGE_ROOM = 2**21
+# Samples whose residual is compared with an exact one.
+_SPOT_CHECK = 64
+
+
+class ActiveSet:
+    """The samples that still take part: their β and residual, and their kernel rows.
+
+    Attributes
+    ----------
+    whole : the problem of all samples
+    problem : the problem of the active samples
+    index : their numbers in the whole problem
+    beta, residual : float64; residual is p − Kβ over all samples of the whole problem
+    seconds : where the time went
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        beta: np.ndarray,
+        residual: np.ndarray,
+        seconds: defaultdict[str, float],
+    ):
+        self.whole = self.problem = problem
+        self.seconds = seconds
+        self.index = np.arange(problem.n)
+        self.beta, self.residual = beta.copy(), residual.copy()
+        self._exact, self._of_all = beta.copy(), beta.copy()
+        self.diagonal = problem.kernel.diagonal().astype(np.float32)
+        self._values = np.empty(0, problem.kernel.dtype)
+        self._clock = 0
+        self._moves = np.zeros(problem.n, np.int64)
+        self._remember(-0.5 * float(beta @ (problem.linear + residual)))
+
+    @cached_property
+    def cache(self) -> RowCache:
+        """The rows of active samples; made when first wanted, which some problems never do."""
+        return RowCache(self.problem.kernel, self.problem.cache_bytes)
+
+    def _remember(self, objective: float) -> None:
+        """The state that `objective` counts from; samples set aside do not move after it."""
+        self._start = objective, self.beta.copy(), self.residual.copy()
+
+    @property
+    def n(self) -> int:
+        return self.problem.n
+
+    def violation_and_intercept(self) -> tuple[float, float]:
+        return violation_and_intercept(
+            self.beta, self.residual, self.problem.lower, self.problem.upper
+        )
+
+    def beta_of_all(self) -> np.ndarray:
+        """β of the whole problem; the next call writes to the same array."""
+        self._of_all[self.index] = self.beta
+        return self._of_all
+
+    def change(self) -> np.ndarray:
+        """How far β is from where the residual was computed with the true kernel."""
+        return self.beta - self._exact
+
+    def move_to(self, beta: np.ndarray, residual: np.ndarray) -> None:
+        """Take over β and its residual, computed with the true kernel."""
+        self.beta, self.residual, self._exact = beta, residual, beta.copy()
+
+    def objective(self) -> float:
+        """The objective of all samples: ½βᵀKβ − pᵀβ changes by −½(β − β₀)ᵀ(r + r₀)."""
+        objective, beta, residual = self._start
+        return objective - 0.5 * float((self.beta - beta) @ (self.residual + residual))
+
+    def free(self) -> np.ndarray:
+        """The samples strictly between their bounds."""
+        return np.flatnonzero((self.beta > self.problem.lower) & (self.beta < self.problem.upper))
+
+    def go_on(self, problem: Problem, beta: np.ndarray, residual: np.ndarray) -> bool:
+        """Take over a better residual of all samples, unless one set aside violates by it."""
+        aside = np.ones(problem.n, bool)
+        aside[self.index] = False
+        violation, intercept = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+        at_rest = settled(problem, beta, residual, intercept, max(violation, problem.tol))
+        if problem.kernel is not self.whole.kernel or not at_rest[aside].all():
+            return False
+        self.whole, self.problem = problem, replace(self.problem, tol=problem.tol)
+        self._of_all = beta.copy()
+        self.move_to(beta[self.index], residual[self.index])
+        self._remember(-0.5 * float(beta @ (problem.linear + residual)))
+        return True
+
+    def correct(self, margin: float) -> bool:
+        """Make the residual exact if a few samples tell that it drifted by more than `margin`."""
+        if self.problem.kernel.dtype == np.float64:
+            return False
+        free = self.free()
+        few = free[:: max(1, len(free) // _SPOT_CHECK)]
+        if len(few) == 0:
+            return False
+        drift = float(np.abs(self._exact_residual(few) - self.residual[few]).max())
+        if drift > margin:
+            self.make_exact()
+        return drift > margin
+
+    def make_exact(self) -> None:
+        """Replace the residual by one from scratch, with the true kernel in float64."""
+        if self.problem.kernel.dtype == np.float64:
+            return
+        self.move_to(self.beta, self._exact_residual(np.arange(self.n)))
+        self._remember(self.objective())
+
+    def _exact_residual(self, of: np.ndarray) -> np.ndarray:
+        beta = self.beta_of_all()
+        support = np.flatnonzero(beta)
+        product = self.whole.kernel.partial_product(self.index[of], support, beta[support])
+        return self.problem.linear[of] - product
+
+    def running_residual(self, beta: np.ndarray) -> np.ndarray:
+        """p − Kβ of all samples as it is believed to be, in the precision of the rows."""
+        if self.n == self.whole.n:
+            return self.residual
+        aside = np.ones(self.whole.n, bool)
+        aside[self.index] = False
+        aside = np.flatnonzero(aside)
+        support, residual = np.flatnonzero(beta), self.whole.linear.copy()
+        residual[self.index] = self.residual
+        if len(aside) and len(support):
+            of_aside = residual[aside]
+            self.whole.kernel.subtract(of_aside, support, beta[support], aside)
+            residual[aside] = of_aside
+        return residual
+
+    def select(self, size: int, last: np.ndarray) -> np.ndarray:
+        """The next working set: the worst violators of both sides, and who answers to them.
+
+        Where many samples are free, the other half are those of them whose kernel values
+        with the worst violators are the largest: these would undo a step that leaves
+        them out. Else it is half of the last set, the free samples of it first, then
+        those that violate most.
+        """
+        if self.n <= size:
+            return np.arange(self.n)
+        can_grow = self.beta < self.problem.upper
+        can_shrink = self.beta > self.problem.lower
+        half = max(1, (size // 2 if len(last) else size) // 2)
+        growing = largest(self.residual, can_grow, half)
+        others = can_shrink.copy()
+        others[growing] = False
+        fresh = np.concatenate([growing, largest(-self.residual, others, half)])
+        is_fresh = np.zeros(self.n, bool)
+        is_fresh[fresh] = True
+        free = np.flatnonzero(can_grow & can_shrink & ~is_fresh)
+        if len(last) and len(free) > _MANY_FREE * (size - len(fresh)):
+            stay = self._coupled(free, growing, fresh[len(growing) :], size - len(fresh))
+            return np.sort(np.concatenate([stay, fresh]))
+        stay = last[~is_fresh[last]]
+        if len(stay) > size - len(fresh):
+            is_free = can_grow[stay] & can_shrink[stay]
+            worth = np.where(is_free, np.inf, np.abs(self.residual[stay]))
+            stay = stay[np.argsort(-worth, kind="stable")[: size - len(fresh)]]
+        return np.sort(np.concatenate([stay, fresh]))
+
+    def _coupled(self, free, growing, shrinking, count: int) -> np.ndarray:
+        """The `count` free samples with the strongest coupling to the worst violators."""
+        worst_growing = growing[np.argsort(-self.residual[growing])[:_WORST]]
+        worst_shrinking = shrinking[np.argsort(self.residual[shrinking])[:_WORST]]
+        worst = np.concatenate([worst_growing, worst_shrinking])
+        values = self._part(worst, free)
+        coupling = np.abs(values, out=values).sum(axis=0)
+        return free[np.argpartition(-coupling, count)[:count]]
+
+    def block(self, index: np.ndarray) -> np.ndarray:
+        """K[index][:, index] in the precision of the rows, until the next call."""
+        values = self.problem.kernel.in_memory() if len(index) == self.n else None
+        if values is not None and np.array_equal(index, np.arange(self.n)):
+            return values
+        if len(index) == self.cache.n_slots == self.n:
+            slots = self.fetch(index)
+            if np.array_equal(slots, index):
+                return self.cache.rows  # the whole matrix, in order
+        return self._part(index, index)
+
+    def _part(self, index: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """K[index][:, columns] from the cached rows, or computed where these are missing.
+
+        The next call overwrites it.
+        Over all samples a row is computed once its own has moved, not before. Few values of
+        long rows are not even read from there, if they are cheap to compute.
+        """
+        compute = self.problem.kernel.cheap and self.n > _LONG_ROWS * len(columns)
+        use_cached = (self.cache.slot_of[index] >= 0) & (not compute)
+        cached, computed = np.flatnonzero(use_cached), np.flatnonzero(~use_cached)
+        out = self._room((len(index), len(columns)))
+        if len(cached):
+            self._gather(self.fetch(index[cached]), columns, out, cached)
+        if len(computed):
+            with self._kernel_time():
+                self.problem.kernel.cross(index[computed], columns, out, computed)
+        return out
+
+    def _room(self, shape: tuple[int, int]) -> np.ndarray:
+        """An array for kernel values, in the same memory each time unless it is large.
+
+        New memory for each round would have to be cleared by the operating system first.
+        """
+        size = shape[0] * shape[1]
+        if size > _LARGE_ROOM:
+            return np.empty(shape, self.cache.rows.dtype)
+        if size > self._values.size:
+            self._values = np.empty(size, self.cache.rows.dtype)
+        return self._values[:size].reshape(shape)
+
+    def _gather(self, slots, columns: np.ndarray, out: np.ndarray, targets: np.ndarray) -> None:
+        """out[targets] = the columns of the cached rows in `slots`."""
+        columns = columns.astype(np.uint32)
+
+        def gather(part: slice) -> None:
+            gather_block(self.cache.rows, slots[part], columns, out, targets[part])
+
+        run_blocks(gather, split(len(slots), max(_GATHER_ROWS, _WORTH_THREADS // len(columns))))
+
+    def fetch(self, index: np.ndarray) -> np.ndarray:
+        """The slots of these rows in the cache, where the missing ones are put."""
+        self._clock += 1
+        with self._kernel_time():
+            return self.cache.fetch(index, self._clock)
+
+    @contextmanager
+    def _kernel_time(self) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds["kernel"] += time.perf_counter() - start
+
+    def pair_steps(self, working: np.ndarray, tol: float, max_steps: int) -> tuple[int, int]:
+        """Optimise the working set by pair steps: how many were taken, how many samples moved."""
+        K = self.block(working)
+        beta, residual = self.beta[working], self.residual[working]
+        lower, upper = self.problem.lower[working], self.problem.upper[working]
+        diagonal = self.diagonal[working]
+
+        def optimise() -> int:
+            return steps_on_block(K, diagonal, beta, residual, lower, upper, tol, max_steps)
+
+        if len(working) == self.n:
+            # The steps keep the residual of the working set, and there are no other samples.
+            steps = optimise()
+            self.beta, self.residual = beta, residual
+            return steps, 0
+        # Else theirs is forgotten, and need not be more precise than they are optimised.
+        if tol > _ROUNDING_OF_STEPS * np.abs(residual).max():
+            residual = residual.astype(np.float32)
+        steps = run_beside(optimise, lambda: self.fetch(self._likely_moves(working)))
+        change = beta - self.beta[working]
+        self.beta[working] = beta
+        return steps, self.update_residual(working, change)
+
+    def _likely_moves(self, working: np.ndarray) -> np.ndarray:
+        """Samples of a working set whose kernel rows are worth keeping, if they move.
+
+        They are free, and most free samples do move: threads that would wait for the pair
+        steps compute their rows meanwhile.
+        """
+        wanted = self._comes_again(working, self._moves[working] + 1)
+        wanted = working[wanted & (self.cache.slot_of[working] < 0)]
+        return wanted[: self.cache.n_slots]
+
+    def update_residual(self, index: np.ndarray, change: np.ndarray) -> int:
+        """Carry a change of β over to the residual of all active samples; how many moved."""
+        moved = np.flatnonzero(change)
+        index, change = index[moved], change[moved]
+        self._moves[index] += 1
+        kept = self._worth_keeping(index)
+        if not kept.all():
+            with self._kernel_time():
+                self.problem.kernel.subtract(self.residual, index[~kept], change[~kept])
+        slots, amounts = self.fetch(index[kept]), change[kept]
+
+        def subtract(part: slice) -> None:
+            subtract_rows(self.residual, self.cache.rows, slots, amounts, part.start, part.stop)
+
+        start = time.perf_counter()
+        threads = n_threads() if len(moved) * self.n > _WORTH_THREADS else 1
+        run_blocks(subtract, split(self.n, -(-self.n // threads)))
+        self.seconds["update"] += time.perf_counter() - start
+        return len(moved)
+
+    def _worth_keeping(self, index: np.ndarray) -> np.ndarray:
+        """Whose kernel rows will be wanted again: those of free samples that move often.
+
+        Most bounded support vectors go from one bound to the other and stay. To store a
+        row costs more than to compute it, so theirs are used and forgotten. Where
+        most of those that move are free, these are the solution taking shape.
+        """
+        kept = self._comes_again(index, self._moves[index]) | (self.cache.slot_of[index] >= 0)
+        kept[np.flatnonzero(kept)[self.cache.n_slots :]] = False
+        return kept
+
+    def _comes_again(self, index: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        """Whether samples that moved so often are free and will move again."""
+        beta = self.beta[index]
+        free = (beta > self.problem.lower[index]) & (beta < self.problem.upper[index])
+        return free & ((moves > _PASSING_MOVES) | (2 * np.count_nonzero(free) > len(free)))
+
+    def unsettled(self) -> np.ndarray:
+        """Those that are not safely at their bound, or all where that is most of them."""
+        violation, intercept = self.violation_and_intercept()
+        margin = max(_SAFETY * violation, self.problem.tol)
+        kept = np.flatnonzero(~settled(self.problem, self.beta, self.residual, intercept, margin))
+        few = 2 <= len(kept) <= _WORTH_SHRINKING * self.n
+        return kept if few else np.arange(self.n)
+
+    def shrink(self) -> bool:
+        """Set samples aside that are safely at their bound; whether any were."""
+        kept = self.unsettled()
+        if len(kept) == self.n:
+            return False
+        objective = self.objective()
+        self.beta_of_all()  # keeps what those set aside have
+        self.problem = self.problem.restrict(kept)
+        self.index, self.diagonal = self.index[kept], self.diagonal[kept]
+        self.beta, self.residual = self.beta[kept], self.residual[kept]
+        self._exact = self._exact[kept]
+        self._moves = self._moves[kept]
+        if "cache" in self.__dict__:  # else it will be that of the samples that are left
+            self.cache.restrict(kept, self.problem.kernel)
+        self._remember(objective)
+        return True
+
+
+def settled(problem: Problem, beta, residual, intercept: float, margin: float) -> np.ndarray:
+    """Whether a sample is at a bound, and by more than `margin` from leaving it."""
+    at_upper, at_lower = beta >= problem.upper, beta <= problem.lower
+    return (at_upper & (residual > intercept + margin)) | (
+        at_lower & (residual < intercept - margin)
+    )

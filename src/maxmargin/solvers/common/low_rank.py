@@ -1,0 +1,74 @@
+"""A low-rank factor of a kernel matrix, by Cholesky with pivoting in blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs, solve_triangular
+
+from maxmargin.kernels.feature_matrix import KernelMatrix
+from maxmargin.parallel import blas_threads
+
+_BLOCK = 128
+# A look at so many samples tells the decay; all samples have this many times their rank.
+_PROBE_SAMPLES = 256
+_GROWTH = 2.5
+# First candidates for each column that is expected.
+_CANDIDATES_PER_COLUMN = 8
+
+
+def sampled_factor(
+    kernel: KernelMatrix,
+    max_rank: int,
+    exact: float,
+    n_candidates: int,
+    expected: float | None = None,
+) -> np.ndarray | None:
+    """V with K = VVᵀ up to `exact` times the largest diagonal entry.
+
+    None where that takes more than `max_rank` columns. All pivots of the first round
+    come from one block of samples spread over the data, which leaves few for the
+    rounds after it. Time n · rank², memory n · rank. `expected` is what `expected_rank`
+    says, where somebody has asked it.
+    """
+    rest = kernel.diagonal()
+    tol = exact * rest.max()
+    expected = expected_rank(kernel, exact) if expected is None else expected
+    if kernel.n > max_rank and expected > max_rank:
+        return None
+    V = np.zeros((kernel.n, 0))
+    n_candidates = int(min(n_candidates, max(_BLOCK, _CANDIDATES_PER_COLUMN * expected)))
+    step = -(-kernel.n // n_candidates)
+    candidates = np.arange(0, kernel.n, step)
+    while rest.max() > tol:
+        block = kernel.block(candidates) - V[candidates] @ V[candidates].T
+        (pstrf,) = get_lapack_funcs(("pstrf",), (block,))
+        factor, order, rank, _ = pstrf(np.asfortranarray(block), lower=1, tol=tol)
+        if rank == 0 or V.shape[1] + rank > max_rank:
+            return None
+        pivots = candidates[order[:rank] - 1]
+        triangle = np.tril(factor[:rank, :rank])
+        columns = kernel.columns(pivots)
+        with blas_threads(2.0 * V.size * rank):
+            columns -= V @ V[pivots].T
+        new = solve_triangular(triangle, columns.T, lower=True, check_finite=False).T
+        V = np.hstack([V, new])
+        rest = np.maximum(rest - np.einsum("ij,ij->i", new, new), 0.0)
+        largest = np.argpartition(-rest, min(_BLOCK, kernel.n - 1))[:_BLOCK]
+        candidates = largest[rest[largest] > tol]
+    return V
+
+
+def expected_rank(kernel: KernelMatrix, exact: float) -> float:
+    """The rank that the decay of the pivots among a few samples foretells, as a rough guess."""
+    tol = exact * kernel.diagonal().max()
+    candidates = np.arange(0, kernel.n, -(-kernel.n // _PROBE_SAMPLES))
+    block = kernel.block(candidates)
+    (pstrf,) = get_lapack_funcs(("pstrf",), (block,))
+    factor, _, rank, _ = pstrf(np.asfortranarray(block), lower=1, tol=tol)
+    half = len(candidates) // 2
+    if rank <= half:
+        return rank
+    quarter = half // 2
+    pivots = np.log(factor.diagonal()[[quarter, half]] ** 2 / tol)
+    decay = (pivots[0] - pivots[1]) / (half - quarter)
+    return np.inf if decay <= 0 else _GROWTH * (half + pivots[1] / decay)

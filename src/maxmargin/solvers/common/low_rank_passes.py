@@ -1,0 +1,126 @@
+"""All samples at once, where the kernel matrix has a low rank.
+
+With K = VVᵀ the re-weighted system of IRWLS is a diagonal plus a matrix of low rank,
+and the number of its steps hardly depends on C. What V lacks of the true kernel is
+made up for pass by pass, as in iterative refinement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from maxmargin.optimality import violation_and_intercept
+from maxmargin.problem import Problem, nearest_feasible
+from maxmargin.solvers.common.free_system import solve_free
+from maxmargin.solvers.common.low_rank import expected_rank, sampled_factor
+from maxmargin.solvers.common.reweighted import LowRankSystem, solve_stages
+
+# The factor has at most this many columns: up to so many samples it always exists.
+MAX_RANK = 2000
+_CANDIDATES = 1024
+_FACTOR_ACCURACY = 1e-10
+_PASSES = 4
+# Part of tol that the solution aims at, and the part of it that a corner may take.
+_TARGET = 0.9
+_CORNER = 0.25
+# Far from the solution, the part of the diagonal that the first systems add to it.
+_FIRST_RIDGE = 1e-3
+# A bound may be infinite, or a sample's weight next to nothing: a weight needs a number.
+_WIDEST = 1e8
+
+
+def widths_of(problem: Problem) -> np.ndarray:
+    """upper − lower, within what a weight can express."""
+    return np.clip(problem.upper - problem.lower, _WIDEST**-2, _WIDEST)
+
+
+def rank_of(problem: Problem) -> float:
+    """A guess of the columns that the factor would have, from a look at a few samples."""
+    return min(problem.n, expected_rank(problem.kernel, _FACTOR_ACCURACY))
+
+
+def factor_of(
+    problem: Problem, max_rank: int = MAX_RANK, expected: float | None = None
+) -> np.ndarray | None:
+    """V, where its rank and the memory allow; `expected` is the `rank_of` the problem."""
+    fits = problem.cache_bytes // (3 * 8 * problem.n)
+    max_rank = min(max_rank, fits)
+    candidates = min(_CANDIDATES, int(np.sqrt(problem.cache_bytes / 24)))
+    if max_rank < 2:
+        return None
+    return sampled_factor(problem.kernel, max_rank, _FACTOR_ACCURACY, candidates, expected)
+
+
+def low_rank_passes(
+    problem: Problem,
+    V: np.ndarray,
+    beta: np.ndarray,
+    residual: np.ndarray,
+    watch: Callable[[int, Callable | None], object],
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """β and residual p − Kβ after passes with K = VVᵀ, and whether they are worth another try.
+
+    Σβ is kept as it is. `watch(steps, state)` is called between blocks of work; `state()`
+    gives violation, objective, β and intercept. If it returns something, the passes end.
+    """
+    total, stopped = beta.sum(), []
+
+    def state_of(now: np.ndarray) -> tuple[float, float, np.ndarray, float]:
+        errors = linear - V @ (V.T @ now)
+        violation, intercept = violation_and_intercept(now, errors, problem.lower, problem.upper)
+        return violation, -0.5 * float(now @ (problem.linear + errors)), now, intercept
+
+    def watched(steps: int, now: np.ndarray | None) -> bool:
+        if watch(steps, None if now is None else partial(state_of, now)):
+            stopped.append(True)
+        return bool(stopped)
+
+    for _ in range(_PASSES):
+        violation, b = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+        if violation <= _TARGET * problem.tol or stopped:
+            break
+        linear = residual + V @ (V.T @ beta)
+        system = LowRankSystem(V, linear, problem.lower, problem.upper, beta)
+        widths = widths_of(problem)
+        corners = (_first_corner(problem, widths, violation), _CORNER * problem.tol)
+        new = solve_stages(system, widths, 0.0, beta, b, corners, watched)
+        better = None if new is None else _accept(problem, beta, residual, new, total)
+        if better is None:
+            return beta, residual, False
+        beta, residual = better
+    return beta, residual, True
+
+
+def _first_corner(problem: Problem, widths: np.ndarray, violation: float) -> float:
+    """The corner to begin with: so wide that the first systems have some regularity.
+
+    With the weights of a large C they have none, and a start far from the solution takes
+    a hundred steps to find its sets. A start near by knows them.
+    """
+    if violation < 1.0:
+        return violation
+    scale = float(problem.kernel.diagonal().max() * np.median(widths))
+    return max(1.0, _FIRST_RIDGE * scale)
+
+
+def _accept(problem, beta, residual, new, total) -> tuple[np.ndarray, np.ndarray] | None:
+    """β and residual with the true kernel, if the objective falls; the free samples exactly."""
+    new = nearest_feasible(new, problem.lower, problem.upper, total)
+    effect = _effect(problem, new - beta)
+    if 0.5 * (new - beta) @ effect >= residual @ (new - beta):
+        return None
+    residual = residual - effect
+    violation, _ = violation_and_intercept(new, residual, problem.lower, problem.upper)
+    if violation <= 0.1 * problem.tol:
+        return new, residual
+    solved = solve_free(problem, new, residual, MAX_RANK)
+    return solved, residual - _effect(problem, solved - new)
+
+
+def _effect(problem: Problem, change: np.ndarray) -> np.ndarray:
+    """K @ change, from scratch in float64."""
+    changed = np.flatnonzero(change)
+    return problem.kernel.product(changed, change[changed])

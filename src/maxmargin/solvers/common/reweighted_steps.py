@@ -1,0 +1,378 @@
+"""The compiled engine of IRWLS: Table 1 of the paper on one dense block of the kernel matrix.
+
+In β-form (β = yα) the system of step 1 reads, for the samples S₁ between their bounds,
+
+    (K + D) β + b·1 = p − (what the samples at a bound and outside the block contribute),
+
+with D the inverse weights 1/a. See `solvers.irwls` for additions to the paper.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_FAST = {"nnan", "ninf", "nsz", "contract", "arcp", "reassoc"}
+_PANEL = 48
+# Relative slope at which a step along the line counts as the exact one.
+_EXACT_SLOPE = 1e-6
+_MAX_EVALUATIONS = 100
+# Without a sample between its bounds nothing says how far b should go: the line search does.
+FAR = 16.0
+# Each stage's corner of the hinge, as a part of the one before.
+CORNER_RATIO = 0.5
+# Before the last stage the sets need not settle: a whole step and few changes are enough.
+FEW_CHANGES = 0.3
+ALMOST_WHOLE = 0.9
+WHOLE = 1e-3
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _dot(a, b):
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _add_multiple(target, factor, row):
+    for i in range(target.size):
+        target[i] += factor * row[i]
+
+
+@njit(cache=True, nogil=True)
+def _factorise_panel(A, start, stop, m):
+    """Columns start … stop of the Cholesky factor, whose earlier columns are already taken off."""
+    for j in range(start, stop):
+        row_j = A[j, start:j]
+        pivot = A[j, j] - _dot(row_j, row_j)
+        if not pivot > 0.0:
+            return False
+        root = np.sqrt(pivot)
+        A[j, j] = root
+        for i in range(j + 1, m):
+            A[i, j] = (A[i, j] - _dot(A[i, start:j], row_j)) / root
+    return True
+
+
+@njit(cache=True, nogil=True)
+def cholesky(A, m):
+    """Factorise A[:m, :m] = LLᵀ in its lower triangle; False where it is not positive definite."""
+    start = 0
+    while start < m:
+        stop = min(start + _PANEL, m)
+        if not _factorise_panel(A, start, stop, m):
+            return False
+        if stop < m:
+            below = A[stop:m, start:stop].copy()
+            product = np.dot(below, below.T)
+            for i in range(m - stop):
+                _add_multiple(A[stop + i, stop : stop + i + 1], -1.0, product[i, : i + 1])
+        start = stop
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _solve_factored(L, m, x):
+    """x ← (LLᵀ)⁻¹ x, in place."""
+    for i in range(m):
+        x[i] = (x[i] - _dot(L[i, :i], x[:i])) / L[i, i]
+    for i in range(m - 1, -1, -1):
+        x[i] /= L[i, i]
+        _add_multiple(x[:i], -x[i], L[i, :i])
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _sum_on_line(t, u, du, c, lower, upper):
+    """Σ c·clip(u + t·du), and its derivative in t."""
+    value = 0.0
+    derivative = 0.0
+    for i in range(u.size):
+        moved = u[i] + t * du[i]
+        clipped = min(max(moved, lower[i]), upper[i])
+        value += c[i] * clipped
+        derivative += c[i] * du[i] if clipped == moved else 0.0
+    return value, derivative
+
+
+@njit(cache=True, nogil=True)
+def exact_step(u, du, c, lower, upper, slope, curvature):
+    """The t ≥ 0 that minimises the objective on a line (0 where it does not fall).
+
+    The derivative there is slope + t·curvature − Σ c·clip(u + t·du): continuous,
+    increasing and piecewise linear, so that Newton's method within a bracket finds
+    its zero.
+    """
+    value, _ = _sum_on_line(0.0, u, du, c, lower, upper)
+    first = slope - value
+    if not first < 0.0:
+        return 0.0
+    low, t = 0.0, 1.0
+    value, derivative = _sum_on_line(t, u, du, c, lower, upper)
+    rise = slope + t * curvature - value
+    if abs(rise) <= -_EXACT_SLOPE * first:
+        return t
+    doublings = 0
+    while rise < 0.0 and doublings < 40:
+        low = t
+        t *= 2.0
+        value, derivative = _sum_on_line(t, u, du, c, lower, upper)
+        rise = slope + t * curvature - value
+        doublings += 1
+    high = t
+    for _ in range(_MAX_EVALUATIONS):
+        if abs(rise) <= -_EXACT_SLOPE * first or high - low <= 1e-13 * high:
+            break
+        steepness = curvature - derivative
+        following = t - rise / steepness if steepness > 0.0 else low
+        t = following if low < following < high else 0.5 * (low + high)
+        value, derivative = _sum_on_line(t, u, du, c, lower, upper)
+        rise = slope + t * curvature - value
+        if rise < 0.0:
+            low = t
+        else:
+            high = t
+    return t
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def place(linear, f, b, inverse_weights, centre, lower, upper, u, target):
+    """Errors as multiples of the weights, u, and β = clip(u): 0, C or between (steps 3 and 4)."""
+    for i in range(u.size):
+        u[i] = centre[i] + (linear[i] - f[i] - b) / inverse_weights[i]
+        target[i] = min(max(u[i], lower[i]), upper[i])
+
+
+@njit(cache=True, nogil=True)
+def has_settled(t, changes, allowed, again):
+    """Whether a stage is over: the sets stay as they are after a whole step.
+
+    Without changes the objective is quadratic, and the step is whole but for rounding;
+    where even that has lost its digits, the same sets for the second time are the end.
+    """
+    if changes == 0:
+        return again or abs(t - 1.0) <= WHOLE
+    return changes <= allowed and t > ALMOST_WHOLE
+
+
+@njit(cache=True, nogil=True)
+def _split(K, u, target, gamma, total, inside, is_inside, direction, image):
+    """S₁ (numbers in `inside`); the others go to their bounds, which moves f by `image`.
+
+    Returns how many are inside, and what their step must sum to.
+    """
+    m = 0
+    rest = total
+    image[:] = 0.0
+    for i in range(u.size):
+        is_inside[i] = u[i] == target[i]
+        if is_inside[i]:
+            inside[m] = i
+            m += 1
+            rest -= gamma[i]
+            direction[i] = 0.0
+        else:
+            rest -= target[i]
+            direction[i] = target[i] - gamma[i]
+            if direction[i] != 0.0:
+                _add_multiple(image, direction[i], K[i])
+    return m, rest
+
+
+@njit(cache=True, nogil=True)
+def _factorise(K, inverse_weights, inside, L, by_ones):
+    """L with LLᵀ = K + D of the samples inside, and (K + D)⁻¹1; False if not definite."""
+    m = inside.size
+    for j in range(m):
+        row = K[inside[j]]
+        for k in range(j + 1):
+            L[j, k] = row[inside[k]]
+        L[j, j] += inverse_weights[inside[j]]
+    if not cholesky(L, m):
+        return False
+    by_ones[:m] = 1.0
+    _solve_factored(L, m, by_ones[:m])
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _move_inside(K, errors, L, by_ones, inside, rest, direction, image):
+    """Step 1 of Table 1 for the change of β inside, whose sum is `rest`; the change of b."""
+    m = inside.size
+    x = errors[inside] - image[inside]
+    _solve_factored(L, m, x)
+    move_b = (x.sum() - rest) / by_ones[:m].sum()
+    for j in range(m):
+        direction[inside[j]] = x[j] - move_b * by_ones[j]
+        _add_multiple(image, direction[inside[j]], K[inside[j]])
+    return move_b
+
+
+@njit(cache=True, nogil=True)
+def _count_changes(u, target, before, was_inside):
+    changes = 0
+    for i in range(u.size):
+        inside = u[i] == target[i]
+        if inside != was_inside[i] or not (inside or target[i] == before[i]):
+            changes += 1
+    return changes
+
+
+@njit(cache=True, nogil=True)
+def dense_stage(
+    K, linear, lower, upper, total, inverse_weights, centre, gamma, f, b, max_steps,
+    few_changes,
+):  # fmt: skip
+    """Newton steps at fixed weights until the sets S₁, S₂, S₃ stay as they are.
+
+    Parameters
+    ----------
+    K : float64 block of the kernel matrix
+    linear : p less what samples outside the block contribute (1 − G_in)
+    total : what Σβ of the block must be (G_b,in)
+    inverse_weights : 1/a of each sample, the diagonal D
+    centre : the β that the corner of the hinge is shifted by
+    gamma, f, b : the present point, f = K gamma; updated in place (b is returned)
+    few_changes : part of S₁ that may change in a whole step and still count as settled
+
+    Returns
+    -------
+    b, steps, whether the sets have settled, whether K + D is positive definite
+    """
+    n = linear.size
+    u, target, before = np.empty(n), np.empty(n), np.empty(n)
+    direction, image, by_ones = np.empty(n), np.empty(n), np.empty(n)
+    inside, is_inside = np.empty(n, np.int64), np.empty(n, np.bool_)
+    factored = np.empty(0, np.int64)
+    L = np.empty((n, n))
+    place(linear, f, b, inverse_weights, centre, lower, upper, u, target)
+    for steps in range(1, max_steps + 1):
+        m, rest = _split(K, u, target, gamma, total, inside, is_inside, direction, image)
+        again = m > 0 and m == factored.size and (factored == inside[:m]).all()
+        if m == 0:
+            move_b = -FAR if rest > 0.0 else FAR
+        else:
+            if not again:
+                factored = inside[:m].copy()
+                if not _factorise(K, inverse_weights, factored, L, by_ones):
+                    return b, steps, False, False
+            errors = linear - f - b + inverse_weights * (centre - gamma)
+            move_b = _move_inside(K, errors, L, by_ones, factored, rest, direction, image)
+        pull = image + move_b
+        slope = _dot(direction, f) + move_b * total
+        curvature = _dot(direction, image)
+        t = exact_step(u, -pull / inverse_weights, pull, lower, upper, slope, curvature)
+        if t == 0.0:
+            return b, steps, True, True  # nothing but rounding is left
+        before[:] = target
+        for i in range(n):
+            # A whole step puts a sample on its bound exactly, whatever the rounding.
+            at_bound = t == 1.0 and not is_inside[i]
+            gamma[i] = target[i] if at_bound else gamma[i] + t * direction[i]
+            f[i] += t * image[i]
+        b += t * move_b
+        place(linear, f, b, inverse_weights, centre, lower, upper, u, target)
+        changes = _count_changes(u, target, before, is_inside)
+        if has_settled(t, changes, few_changes * m, again):
+            return b, steps, True, True
+    return b, max_steps, False, True
+
+
+@njit(cache=True, nogil=True)
+def solve_chunk(
+    K, residual, beta, lower, upper, widths, weakest, b, first_corner, last_corner, max_steps
+):  # fmt: skip
+    """Solve the problem of one working set, the samples outside it held where they are.
+
+    Parameters
+    ----------
+    K, residual, beta : of the working set; residual is p − Kβ over all samples
+    widths : what a corner of the hinge is divided by: upper − lower, made finite
+    weakest : least inverse weight; less would not survive the rounding of K
+    first_corner, last_corner : the corner's width at the start and at the end
+
+    Returns
+    -------
+    new β, b, steps, decrease of the objective (negative where K + D is not positive definite)
+    """
+    n = beta.size
+    f = np.zeros(n)
+    for i in range(n):
+        if beta[i] != 0.0:
+            _add_multiple(f, beta[i], K[i])
+    linear = residual + f
+    total = beta.sum()
+    gamma, centre = beta.copy(), beta.copy()
+    inverse_weights, u, target = np.empty(n), np.empty(n), beta.copy()
+    corner = max(first_corner, last_corner)
+    steps = 0
+    while True:
+        for i in range(n):
+            inverse_weights[i] = max(corner / widths[i], weakest)
+        b, taken, _, definite = dense_stage(
+            K,
+            linear,
+            lower,
+            upper,
+            total,
+            inverse_weights,
+            centre,
+            gamma,
+            f,
+            b,
+            max_steps,
+            0.0 if corner <= last_corner else FEW_CHANGES,
+        )
+        steps += taken
+        if not definite:
+            return beta, b, steps, -1.0
+        place(linear, f, b, inverse_weights, centre, lower, upper, u, target)
+        if corner <= last_corner:
+            break
+        centre[:] = target
+        corner = max(last_corner, corner * CORNER_RATIO)
+    for i in range(n):
+        if u[i] == target[i]:  # the system's own answer has more correct digits than u
+            target[i] = min(max(gamma[i], lower[i]), upper[i])
+    balance(target, lower, upper, total)
+    change = target - beta
+    curvature = 0.0
+    for i in range(n):
+        if change[i] != 0.0:
+            curvature += change[i] * _dot(K[i], change)
+    return target, b, steps, _dot(residual, change) - 0.5 * curvature
+
+
+@njit(cache=True, nogil=True)
+def balance(beta, lower, upper, total):
+    """Take what Σβ has too much from the samples between their bounds, as their room allows."""
+    surplus = beta.sum() - total
+    room = 0.0
+    for i in range(beta.size):
+        if lower[i] < beta[i] < upper[i]:
+            room += beta[i] - lower[i] if surplus > 0.0 else upper[i] - beta[i]
+    if room > 0.0:
+        part = min(1.0, abs(surplus) / room)
+        for i in range(beta.size):
+            if lower[i] < beta[i] < upper[i]:
+                beta[i] -= part * (beta[i] - (lower[i] if surplus > 0.0 else upper[i]))
+
+
+@njit(cache=True, nogil=True)
+def extremes(beta, residual, lower, upper):
+    """The sample that pulls b up hardest and the one that pulls it down; the b of the free ones."""
+    high, low = -1, -1
+    total, count = 0.0, 0
+    for i in range(beta.size):
+        grows, shrinks = beta[i] < upper[i], beta[i] > lower[i]
+        if grows and (high < 0 or residual[i] > residual[high]):
+            high = i
+        if shrinks and (low < 0 or residual[i] < residual[low]):
+            low = i
+        if grows and shrinks:
+            total += residual[i]
+            count += 1
+    if high < 0 or low < 0:
+        return high, low, 0.0
+    return high, low, total / count if count else 0.5 * (residual[high] + residual[low])

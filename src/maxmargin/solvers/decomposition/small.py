@@ -1,0 +1,50 @@
+"""Small problems, whose kernel matrix is in memory in float64: pair steps, and nothing to keep.
+
+There are many of them where there are many classes. What the rounds of larger problems
+keep for each other would take longer than the steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.optimality import violation_and_intercept
+from maxmargin.problem import Problem
+from maxmargin.solvers.common.active_set import settled
+from maxmargin.solvers.common.certified_run import start_of
+from maxmargin.solvers.common.pair_steps import steps_on_block
+
+# Steps per sample after which those that stay at their bound are left out of the next, and how
+# many take as long as to find these.
+STEPS_PER_SAMPLE = 8
+_WORTH_A_LOOK = 1000
+
+
+def steps_in_memory(
+    problem: Problem, K: np.ndarray, tol: float, max_steps: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Pair steps until the violation is within tol or max_steps are taken: β, residual, steps.
+
+    Most end within the first turn, over all samples. Those that crawl go on with
+    the samples that may still move, and again with all where these are optimal too
+    soon; after each turn the residual of all is computed anew.
+    """
+    beta, residual = (array.copy() for array in start_of(problem))
+    diagonal, lower, upper = K.diagonal().astype(np.float32), problem.lower, problem.upper
+    limit = min(max(STEPS_PER_SAMPLE * problem.n, _WORTH_A_LOOK), max_steps)
+    taken = steps = steps_on_block(K, diagonal, beta, residual, lower, upper, tol, limit)
+    while limit <= taken < max_steps:
+        residual = problem.linear - K @ beta
+        violation, intercept = violation_and_intercept(beta, residual, lower, upper)
+        if violation <= tol:
+            break
+        at_rest = settled(problem, beta, residual, intercept, violation)
+        index = np.flatnonzero(~at_rest) if steps == limit else np.arange(problem.n)
+        block, part, of_part = K[index].take(index, axis=1), beta[index], residual[index]
+        steps = steps_on_block(
+            block, diagonal[index], part, of_part, lower[index], upper[index],
+            tol, min(limit, max_steps - taken),
+        )  # fmt: skip
+        beta[index], residual[index] = part, of_part
+        taken += steps
+    return beta, residual, taken

@@ -1,0 +1,203 @@
+"""The block method: large working sets, kernel rows by matrix products.
+
+Each round optimises the samples that violate most, a thousand or so, by pair
+steps on their block of the kernel matrix, and carries the change over to all the
+others in one pass. Where pair steps crawl, second-order steps take over.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from maxmargin.kernels.feature_matrix import precision_of_rows
+from maxmargin.monitor import Monitor
+from maxmargin.problem import Problem
+from maxmargin.solution import Solution, Status
+from maxmargin.solvers.base import Solver
+from maxmargin.solvers.common.active_set import ActiveSet
+from maxmargin.solvers.common.certified_run import CertifiedRun, judged
+from maxmargin.solvers.common.free_system import solve_free
+from maxmargin.solvers.common.precision import Drift, can_double
+from maxmargin.solvers.decomposition.second_order import SecondOrder
+from maxmargin.solvers.decomposition.small import STEPS_PER_SAMPLE, steps_in_memory
+
+# The working set is optimised to this part of the present violation, and at most so many steps.
+_INNER_TOL = 0.1
+# Where the answer is made exact, steps to this part of tol are cheaper than a linear system.
+_REFINED_TOL = 0.01
+_STEPS_PER_ROUND = 20_000
+_FIRST_WORKING_SET = 256
+# Rounds between two attempts to set samples aside.
+_SHRINK_INTERVAL = 10
+# Part of tol that the rounds aim at.
+_TARGET = 0.9
+
+
+class Decomposition(Solver):
+    """Working sets of many samples, with Newton and low-rank IRWLS steps where they pay.
+
+    Parameters
+    ----------
+    working_set : int
+        Samples that are optimised together. Problems up to this size are one block.
+    shrinking : bool
+        Whether to set samples aside that seem to stay at a bound.
+    """
+
+    name = "decomposition"
+    side_by_side = True
+
+    def __init__(self, working_set: int = 1024, shrinking: bool = True):
+        if working_set < 2:
+            raise ValueError(f"working_set must be at least 2, got {working_set}.")
+        self.working_set = working_set
+        self.shrinking = shrinking
+
+    def solve(self, problem: Problem, monitor: Monitor) -> Solution:
+        small = problem.kernel.dtype == precision_of_rows(problem.n) == np.float64
+        if small and 8 * problem.n**2 <= problem.cache_bytes:
+            held = problem.kernel.held()
+            problem = problem if held is problem.kernel else replace(problem, kernel=held)
+        run = _Run(problem, monitor, self.working_set, self.shrinking)
+        status = run.until_certified()
+        certificate = run.certificate
+        return Solution(
+            certificate.beta, certificate.intercept, status, run.n_iter,
+            solver=self.name, reason="asked for", certificate=certificate, details=run.details(),
+        )  # fmt: skip
+
+
+class _Run(CertifiedRun):
+    """One solve: rounds on the active samples, then the certificate of all of them."""
+
+    def __init__(self, problem: Problem, monitor: Monitor, size: int, shrinking: bool):
+        super().__init__(problem, monitor, shrinking)
+        self.size, self.rounds = size, 0
+        self.active: ActiveSet | None = None
+        self.second_order = SecondOrder(lambda: monitor.should_stop(0))
+
+    def details(self) -> dict:
+        """Where the time went, and what second-order steps were taken."""
+        taken = {"rounds": self.rounds, "second_order": self.second_order.taken}
+        return taken | self.seconds_by_part()
+
+    def until_certified(self) -> Status:
+        if self.problem.n <= self.size and self._solved_at_once():
+            return Status.CONVERGED
+        return super().until_certified()
+
+    def _solved_at_once(self) -> bool:
+        """Whether pair steps on a matrix in memory are all that the problem needs.
+
+        If not, it is left where they brought it.
+        """
+        problem, K = self.problem, self.problem.kernel.in_memory()
+        if K is None or K.dtype != np.float64:
+            return False
+        start = time.perf_counter()
+        tol = _TARGET * problem.tol * (_REFINED_TOL if self.refines else 1.0)
+        limit = min(_STEPS_PER_ROUND, self.monitor.iterations_left(0))
+        beta, residual, self.n_iter = steps_in_memory(problem, K, tol, limit)
+        self.second_order.count_round(problem.n, problem.n, self.n_iter, 0)
+        if self.refines and self.monitor.should_stop(self.n_iter) is None:
+            beta = solve_free(problem, beta, residual)
+        self.seconds["inner"] = time.perf_counter() - start
+        self.certificate = found = judged(problem, beta)
+        self.seconds["certificate"] = time.perf_counter() - start - self.seconds["inner"]
+        self.rounds = 1
+        if found.kkt_violation <= self.goal:
+            return True
+        self.problem = replace(problem, start=found.beta, start_residual=found.residual)
+        return False
+
+    def _optimise(
+        self, problem: Problem, beta: np.ndarray, residual: np.ndarray, max_rounds: float = np.inf
+    ) -> tuple[np.ndarray, Status | None]:
+        """Rounds until the active samples are optimal; β of all, and the reason to stop early."""
+        active = self._active_samples(problem, beta, residual)
+        violation, intercept = active.violation_and_intercept()
+        nothing = np.empty(0, np.int64)
+        working, stop, rounds = nothing, None, 0
+        drift, self.rows_failed = Drift(), False
+        # A little less than tol leaves the drift of the residual its room.
+        target = _TARGET * problem.tol
+        while stop is None and rounds < max_rounds:
+            if violation <= target:
+                # Where none is set aside, the certificate is the better look, for the same price.
+                if active.n == problem.n or not self._correct(active, problem.tol - violation):
+                    break
+                violation, intercept = active.violation_and_intercept()
+                if violation <= target or drift.stalls(violation):
+                    break
+            working = self._round(active, working, violation)
+            violation, intercept = active.violation_and_intercept()
+            rounds += 1
+            n_before = active.n
+            if violation > target and self.second_order.step(active, self.may_shrink):
+                violation, intercept = active.violation_and_intercept()
+                working = nothing
+            if self.may_shrink and rounds % _SHRINK_INTERVAL == 0:
+                active.shrink()
+            if active.n < n_before:
+                working = nothing  # its numbers are those of samples that were set aside since
+            margin = drift.margin(problem, active.change(), violation)
+            if violation > target and self._correct(active, margin):
+                violation, intercept = active.violation_and_intercept()
+                self.rows_failed = drift.stalls(violation) and can_double(problem)
+                if self.rows_failed:
+                    break
+            if violation > target:
+                stop = self.monitor.update(
+                    self.n_iter, violation, active.objective(), active.beta_of_all(), intercept
+                )
+        return active.beta_of_all().copy(), stop
+
+    def left_some_out(self) -> bool:
+        return self.active is not None and self.active.n < self.problem.n
+
+    def running_residual(self, beta):
+        return None if self.active is None else self.active.running_residual(beta)
+
+    def _active_samples(self, problem: Problem, beta, residual) -> ActiveSet:
+        """Those of the last pass with their kernel rows where that is possible, else all."""
+        if self.active is None or not self.active.go_on(problem, beta, residual):
+            self.active = None  # its memory first
+            self.active = ActiveSet(problem, beta, residual, self.seconds)
+            if self.may_shrink and beta.any():
+                self.active.shrink()
+        return self.active
+
+    def _correct(self, active: ActiveSet, margin: float) -> bool:
+        if margin == np.inf:
+            return False
+        start = time.perf_counter()
+        corrected = active.correct(margin)
+        self.seconds["certificate"] += time.perf_counter() - start
+        return corrected
+
+    def _round(self, active: ActiveSet, last: np.ndarray, violation: float) -> np.ndarray:
+        """One working set: select, fetch, optimise, update."""
+        start = time.perf_counter()
+        # The first violators are as good as drawn by lot: few of their rows will be wanted again.
+        grown = max(_FIRST_WORKING_SET, 2 * len(last)) if active.n > self.size else self.size
+        working = active.select(min(self.size, grown), last)
+        selected, others = time.perf_counter(), self.seconds["kernel"] + self.seconds["update"]
+        tol = _TARGET * active.problem.tol
+        if len(working) < active.n:
+            tol = max(0.5 * tol, _INNER_TOL * violation)
+        elif self.refines:
+            tol *= _REFINED_TOL
+        limit = min(_STEPS_PER_ROUND, self.monitor.iterations_left(self.n_iter))
+        if len(working) == active.n:  # no other samples wait: second-order steps are asked earlier
+            limit = min(limit, STEPS_PER_SAMPLE * active.n)
+        steps, moved = active.pair_steps(working, tol, limit)
+        self.seconds["selection"] += selected - start
+        others = self.seconds["kernel"] + self.seconds["update"] - others
+        self.seconds["inner"] += time.perf_counter() - selected - others
+        self.n_iter += steps
+        self.rounds += 1
+        self.second_order.count_round(active.n, len(working), steps, moved)
+        return working

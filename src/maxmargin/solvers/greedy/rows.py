@@ -1,0 +1,132 @@
+"""Where the greedy method gets its kernel rows from: one by one, or in panels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.kernels.feature_major import SamplesByFeature
+from maxmargin.kernels.feature_matrix import KernelMatrix
+from maxmargin.kernels.row_cache import RowCache
+from maxmargin.problem import Problem
+from maxmargin.solvers.greedy.steps import greedy_steps, greedy_steps_by_feature
+
+# Rows of one product where there is room for those that are not chosen at once. Beyond a GB
+# the first touch of so much memory takes the time that the larger products save.
+_PANEL = 64
+_PANEL_BYTES = 2**30
+# Panels become narrower while fewer of the computed rows than this have been chosen.
+_CHOSEN_SHARE = 0.5
+# Work between two looks at the clock and the keyboard, in samples touched (about 0.05 s).
+_WORK_PER_CALL = 50_000_000
+# Passes over a row, one for each feature of its sample, that take as long as all the rest.
+_PASSES_A_VALUE = 8
+
+
+class OneByOne:
+    """Each row computed inside the compiled steps and never stored: O(n) memory beside X.
+
+    Only the row of the last sample tells which one is next, so this computes what
+    Algorithm 1 needs and no more.
+    """
+
+    # Used samples stay among the columns until they are this share of them; to drop them is a copy.
+    used_share = 1 / 64
+
+    def __init__(self, samples: SamplesByFeature, kernel: KernelMatrix):
+        self.samples, self.kernel = samples, kernel
+
+    def steps_per_call(self, n: int) -> int:
+        passes = 1 + len(self.samples.table) // _PASSES_A_VALUE
+        return max(1, min(64 + int(self.used_share * n), _WORK_PER_CALL // (passes * n)))
+
+    def steps(self, state: tuple) -> tuple[int, int, int]:
+        """`greedy_steps` on these rows."""
+        samples = self.samples
+        source = samples.table, samples.norms, *samples.parameters
+        outcome, steps, best = greedy_steps_by_feature(*source, *state)
+        self.kernel.count(steps * len(samples.norms))
+        return outcome, steps, best
+
+    def restrict(self, kept: np.ndarray) -> None:
+        self.samples = self.samples.restrict(kept)
+
+    def fetch(self, needed: int, score: np.ndarray, positive: np.ndarray, n_chosen: int) -> None:
+        """Nothing to do: no row is ever missing."""
+
+
+class Panels:
+    """Rows by products of several: the one that is needed and those of the next candidates.
+
+    They wait in the cache until they are chosen. Which ones will be can only be
+    guessed, so that the width of a panel follows the share that was.
+
+    Parameters
+    ----------
+    panel : the most rows of one product; with 1 two rows are held, else what the cache allows
+    """
+
+    def __init__(self, problem: Problem, panel: int):
+        self.kernel, self.panel = problem.kernel, panel
+        self.width, self.rows_computed = min(panel, 2), 0
+        self.used_share = 1 / 64 if panel == 1 else 1 / 8  # with those that wait in the cache
+        two_rows = 2 * problem.n * problem.kernel.dtype.itemsize
+        memory = problem.cache_bytes if panel > 1 else min(two_rows, problem.cache_bytes)
+        self.cache = RowCache(problem.kernel, memory)
+
+    def steps_per_call(self, n: int) -> int:
+        return max(1, _WORK_PER_CALL // n)
+
+    def steps(self, state: tuple) -> tuple[int, int, int]:
+        """`greedy_steps` on these rows."""
+        return greedy_steps(self.cache.rows, self.cache.slot_of, *state)
+
+    def restrict(self, kept: np.ndarray) -> None:
+        self.kernel = self.kernel.restrict(kept)
+        self.cache.restrict(kept, self.kernel)
+
+    def fetch(self, needed: int, score: np.ndarray, positive: np.ndarray, n_chosen: int) -> None:
+        """The row `needed` and those of the best candidates, in place of the least likely ones.
+
+        Parameters
+        ----------
+        score : of each sample; those up to 0 are no candidates
+        positive : which samples are of the first class
+        n_chosen : samples chosen so far
+        """
+        cache, owner = self.cache, self.cache.owner
+        if self.panel == 1:
+            cache.fetch(np.array([needed]), n_chosen)
+            return
+        wide = n_chosen >= _CHOSEN_SHARE * self.rows_computed
+        self.width = min(self.panel, 2 * self.width) if wide else max(1, self.width // 2)
+        wanted = self._candidates(needed, score, positive, min(self.width, cache.n_slots))
+        # Slots are given up by rank: empty ones and used samples first, then the lowest score.
+        value = np.where(owner >= 0, score[owner], -np.inf)
+        cache.last_used[np.argsort(value, kind="stable")] = np.arange(len(value))
+        cache.fetch(wanted, len(value))
+        self.rows_computed += len(wanted)
+
+    def _candidates(self, needed: int, score, positive, count: int) -> np.ndarray:
+        """Samples without a row, the best ones of both classes: they are chosen in turn."""
+        missing = np.flatnonzero((self.cache.slot_of < 0) & (score > 0))
+        if len(missing) <= count:
+            return missing
+        parts = [np.array([needed])]
+        others = missing[missing != needed]
+        for own in (others[positive[others]], others[~positive[others]]):
+            half = min((count - 1) // 2, len(own))
+            best = np.argpartition(-score[own], half)[:half] if half < len(own) else slice(None)
+            parts.append(own[best])
+        return np.sort(np.concatenate(parts))
+
+
+def row_source(problem: Problem, panel: int | None) -> OneByOne | Panels:
+    """One by one where the kernel allows it; else panels, if rows not chosen at once can wait."""
+    if panel is None:
+        samples = problem.kernel.by_feature()
+        if samples is not None:
+            return OneByOne(samples, problem.kernel)
+        half_of_the_rows = problem.n * (problem.n // 2) * problem.kernel.dtype.itemsize
+        room = min(problem.cache_bytes, _PANEL_BYTES)
+        panel = _PANEL if half_of_the_rows <= room else 1
+    return Panels(problem, panel)

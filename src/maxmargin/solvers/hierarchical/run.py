@@ -1,0 +1,281 @@
+"""The steps of the hierarchical method, whatever holds the samples and runs the tasks."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maxmargin.execution.executors import Executor, wait_for_any
+from maxmargin.monitor import Monitor
+from maxmargin.solution import Status
+from maxmargin.solvers.base import Solver
+from maxmargin.solvers.hierarchical.subproblem import Support, Task, solve_union
+
+if TYPE_CHECKING:
+    from maxmargin.solvers.hierarchical.solver import HierarchicalSVM
+
+# Rounds of readmission without a better certificate before it counts as stuck.
+_PATIENCE = 3
+# Part of the violation that a subproblem with what came back is solved to. Where all samples
+# violate no more than this many times the tolerance of their part, nothing was lost.
+_CLOSER = 0.1
+_COMPLETE = 10.0
+# A method that yields futures, is sent their results, and returns a value.
+Waits = Generator[Any, Any, Any]
+STOPPED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.INTERRUPTED)
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """What all samples together say of an answer.
+
+    Attributes
+    ----------
+    violation, objective, intercept, gap : of the whole problem, in float64
+    n_violators : samples that should come back
+    """
+
+    violation: float
+    objective: float
+    intercept: float
+    gap: float
+    n_violators: int
+
+
+class Course(ABC):
+    """The way of one problem through the steps: a generator that waits for one future at a time.
+
+    Attributes
+    ----------
+    samples, number : handle of the `Samples` of the fit, and which of its problems this is
+    size : samples of the problem; the largest is served first
+    awaited : the future whose result it needs next
+    news : what was solved so far, in the order of submission
+    support : the present answer
+    check : what all samples say of it
+    tol_now : the KKT violation to which what the first steps chose is solved next
+    reach : how far from their margin samples are still examined by: the last violation
+    """
+
+    support: Support
+    check: Check
+
+    def __init__(
+        self, options: HierarchicalSVM, executor: Executor, samples, number: int, size: int,
+        tol: float, limits: dict,
+    ):  # fmt: skip
+        self.options, self.executor, self.tol = options, executor, tol
+        self.tol_now = max(tol, _CLOSER * options.filter_tol) if options.certify else tol
+        self.samples, self.number, self.size = samples, number, size
+        self.base: Solver = options.base_solver()
+        self.limits = limits
+        self.reach = np.inf
+        self.news: list[Support] = []
+        self.n_iter = self.evaluations = self.rounds = self.readmitted = 0
+        self.chain = 0.0
+        self.steps: dict[str, list[int]] = {}
+        self.seconds: dict[str, list[float]] = {}
+        self.finished = False
+        self._generator = self._run()
+        self.awaited: Any = None
+
+    @abstractmethod
+    def known(self) -> list:
+        """Support vectors of the last fit, or nothing."""
+
+    @abstractmethod
+    def first_step(self) -> tuple[list, list[list]]:
+        """Futures of the first step, and which of them each subproblem of the second takes."""
+
+    @abstractmethod
+    def examine(self, answer, draft: bool) -> Waits:
+        """A `Check` of the answer (a future): by all samples in float64, unless it is a draft.
+
+        A draft is examined by samples with β = 0 alone, and only by those that the last
+        examination did not find further than `reach` on the right side of their margin.
+        """
+
+    @abstractmethod
+    def violators(self) -> list:
+        """Futures or values of the samples that should come back, by the last examination."""
+
+    def spread(self, highest: float, lowest: float) -> float:
+        """The violation by samples with β = 0 of these extremes, and by those of the answer."""
+        own, middle = 0.5 * self.support.violation, self.support.intercept
+        return max(highest, middle + own) - min(lowest, middle - own)
+
+    def summary(self, answer):
+        """A future of what the client has to know of an answer."""
+        return answer
+
+    def begin(self) -> None:
+        self.awaited = next(self._generator)
+
+    def go_on(self) -> None:
+        try:
+            while self.awaited.done():
+                self.awaited = self._generator.send(self.awaited.result())
+        except StopIteration:
+            self.finished = True
+
+    def task(self, step: str, **others) -> Task:
+        """How a subproblem is solved: those of the first steps only choose samples."""
+        chooses = step.startswith("step")
+        tol = max(self.options.filter_tol, self.tol) if chooses else self.tol_now
+        memory = 1 / self.executor.side_by_side if chooses else 1.0
+        # A single pass is approximate, so that there is no point in an exact last subproblem.
+        others = {"refine": self.options.certify} | others
+        return Task(
+            self.base, self.number, tol, tol > self.tol, memory=memory, **self.limits, **others
+        )
+
+    def solve(self, parts: list, step: str, **others):
+        """A future of the subproblem of these parts."""
+        task = self.task(step, **others)
+        wide = not step.startswith("step")
+        return self.submit(solve_union, self.samples, parts, task, name=step, wide=wide)
+
+    def submit(self, function: Callable, *arguments, name: str, **others):
+        """A task of this course, as its executor takes it."""
+        return self.executor.submit(
+            function, *arguments, name=f"maxmargin-{name}", priority=self.size, **others
+        )
+
+    def _run(self) -> Waits:
+        """The steps, and then readmissions until the answer to `tol` is optimal.
+
+        What the steps lost comes back first: until then a draft of the answer will do.
+        """
+        answer = yield from self._steps()
+        best, failures = np.inf, 0
+        while True:
+            draft = self.tol_now > self.tol and self.support.status not in STOPPED
+            self.check = yield from self.examine(answer, draft)
+            self.reach = self.check.violation
+            self._tell_check()
+            if not draft:
+                failures = failures + 1 if self.check.violation >= best else 0
+                best = min(best, self.check.violation)
+                stuck = failures > _PATIENCE or (failures > 0 and self.check.n_violators == 0)
+                stopped = self.support.status in STOPPED
+                if self.optimal or stuck or stopped or not self.options.certify:
+                    break
+            self.tol_now = max(self.tol, self._next_tol())
+            self.rounds += 1
+            self.readmitted += self.check.n_violators
+            answer = self.solve([answer, *self.violators()], "readmission", resumes=True)
+            yield from self._count("readmission", answer)
+        self.support = yield answer
+
+    def _next_tol(self) -> float:
+        """How well the next subproblem is worth solving: no better than samples are missing."""
+        if self.check.violation <= _COMPLETE * self.tol_now:
+            return self.tol
+        return min(self.tol_now, _CLOSER * self.check.violation)
+
+    def _steps(self) -> Waits:
+        """Section 2: the subproblems of the parts, their combination, the union."""
+        known = self.known()
+        if known:
+            last = self.solve(known, "union")
+        else:
+            first, groups = self.first_step()
+            second = first
+            if 1 < len(groups) < len(first):
+                second = [self.solve(group, "step-2") for group in groups]
+            if len(first) == 1:
+                yield from self._count("union", first[0])
+                return first[0]
+            # Where every subproblem had all parts of a class, its β counts for a share.
+            last = self.solve(second, "union", share=1 / self.overlap(len(second)))
+            for future in first:
+                yield from self._count("first", future)
+            for future in second if second is not first else []:
+                yield from self._count("second", future)
+        yield from self._count("union", last)
+        return last
+
+    @abstractmethod
+    def overlap(self, n_parts: int) -> float:
+        """In how many of the parts of the last subproblem a sample takes part."""
+
+    @property
+    def optimal(self) -> bool:
+        return self.check.violation <= self.tol
+
+    @property
+    def status(self) -> Status:
+        if self.optimal:
+            return Status.CONVERGED
+        if self.support.status in STOPPED or not self.options.certify:
+            return self.support.status
+        return Status.STALLED
+
+    def _count(self, step: str, answer) -> Waits:
+        support = yield self.summary(answer)
+        self.n_iter += support.n_iter
+        self.evaluations += support.evaluations
+        self.steps.setdefault(step, []).append(support.n_samples)
+        self.seconds.setdefault(step, []).append(support.seconds)
+        self.chain = max(self.chain, support.chain)
+        self.support = support
+        self.news.append(replace(support, n_iter=self.n_iter))
+
+    def _tell_check(self) -> None:
+        now = self.check
+        self.news.append(
+            replace(
+                self.support, violation=now.violation, objective=now.objective,
+                intercept=now.intercept, n_iter=self.n_iter,
+            )
+        )  # fmt: skip
+
+    def details(self) -> dict:
+        """What the report adds for this method."""
+        return {
+            "base": self.base.name,
+            "optimal": self.optimal,
+            "n_samples_by_step": self.steps,
+            "seconds_by_step": self.seconds,
+            "seconds_longest_chain": self.chain,
+            "rounds_of_readmission": self.rounds,
+            "readmitted": self.readmitted,
+        }
+
+
+def limits_of(monitor: Monitor, executor: Executor) -> dict:
+    """The limits of a fit in a form that travels."""
+    left = None if monitor.deadline is None else monitor.deadline - time.perf_counter()
+    return {
+        "max_iter": monitor.max_iter,
+        "deadline": None if left is None else time.time() + left,
+        "stop": executor.stop_flag,
+    }
+
+
+def drive(
+    course: Course,
+    courses: list[Course],
+    executor: Executor,
+    monitor: Monitor,
+    tell: Callable[[Support], Status | None],
+) -> None:
+    """Let all courses go on until one is finished, and tell its news."""
+    told = 0
+    while not course.finished or told < len(course.news):
+        waiting = [other for other in courses if not other.finished]
+        if not course.finished:
+            wait_for_any([other.awaited for other in waiting])
+        for other in waiting:
+            other.go_on()
+        for news in course.news[told:]:
+            told += 1
+            if tell(news) is not None:
+                executor.request_stop()
+        if monitor.should_stop(0) is not None:
+            executor.request_stop()

@@ -1,0 +1,258 @@
+"""The hierarchical parallel method: subproblems of parts of the classes, then of what they leave.
+
+After Wen and Lu, "A Hierarchical and Parallel Method for Training Support Vector
+Machines". The single pass of the paper filters samples and may lose some that matter;
+here the samples that violate the optimality of its answer come back, until the KKT
+violation of the whole problem is within tol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from maxmargin.execution.executors import Executor, active_executor
+from maxmargin.monitor import Monitor
+from maxmargin.optimality import Certificate, certificate_from
+from maxmargin.parallel import split
+from maxmargin.problem import Problem
+from maxmargin.solution import Solution
+from maxmargin.solvers.base import Solver
+from maxmargin.solvers.hierarchical.run import STOPPED, Check, Course, Waits, drive, limits_of
+from maxmargin.solvers.hierarchical.subproblem import SharedSamples, Support, beyond, returning
+
+# Rows whose gradient is one task: of a fixed size, so that bits do not follow the workers.
+_ROWS_OF_A_TASK = 4096
+
+
+class HierarchicalSVM(Solver):
+    """Another solver, called on parts of the samples in parallel and on their support vectors.
+
+    Subproblems run on the threads of this process, on joblib's processes inside
+    ``joblib.parallel_config(backend="loky", n_jobs=...)``, or on the workers of a Dask
+    cluster inside ``joblib.parallel_config(backend="dask")``. The answer has the same
+    bits everywhere.
+
+    Parameters
+    ----------
+    base : str or Solver
+        What solves the subproblems.
+    partitions : int
+        Parts that the samples of each class are divided into (K of equation 1); a class
+        of fewer samples has as many parts as samples. For Dask collections it is the
+        number of subproblems of the second step.
+    certify : bool
+        Whether samples that the steps lost and that violate the optimality of their
+        answer come back until there is none: the optimum of the whole problem. False
+        is the paper's single pass, whose global gap is reported.
+    filter_tol : float
+        KKT violation at which subproblems of the first two steps count as solved. They
+        only choose the samples of the last one, which is solved to the `tol` of the fit.
+    """
+
+    name = "hierarchical"
+
+    def __init__(
+        self,
+        base: str | Solver = "auto",
+        partitions: int = 4,
+        certify: bool = True,
+        filter_tol: float = 1.0,
+    ):
+        if not isinstance(partitions, int) or partitions < 1:
+            raise ValueError(f"partitions must be a positive integer, got {partitions!r}.")
+        if not filter_tol > 0:
+            raise ValueError(f"filter_tol must be positive, got {filter_tol!r}.")
+        self.base = base
+        self.partitions = partitions
+        self.certify = certify
+        self.filter_tol = filter_tol
+
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        return self.certify
+
+    def base_solver(self) -> Solver:
+        """The solver of the subproblems, if it is one that the certificate can build on."""
+        from maxmargin.solvers import make_solver
+
+        base = make_solver(self.base)
+        if not base.uses_costs or (self.certify and not base.exact):
+            wanted = "ends at the optimum" if base.uses_costs else "has a box constraint"
+            raise ValueError(
+                f"HierarchicalSVM(certify={self.certify}) needs a base that {wanted}; {base!r} "
+                "does not."
+            )
+        return base
+
+    @contextmanager
+    def working_on(self, problems: Iterable[Problem]) -> Iterator[tuple[Solver, list[Problem]]]:
+        everything = list(problems)
+        with active_executor() as executor:
+            yield _Together(self, everything, executor), everything
+
+    def solve(self, problem: Problem, monitor: Monitor) -> Solution:
+        with self.working_on([problem]) as (together, _):
+            return together.solve(problem, monitor)
+
+
+class _Together(Solver):
+    """All problems of one fit, whose subproblems are in one graph of tasks."""
+
+    name = HierarchicalSVM.name
+
+    def __init__(self, options: HierarchicalSVM, problems: list[Problem], executor: Executor):
+        self._options, self._problems, self._executor = options, problems, executor
+        self._courses: dict[int, InMemory] = {}
+
+    def solve(self, problem: Problem, monitor: Monitor) -> Solution:
+        if not self._courses:
+            self._begin(monitor)
+
+        def tell(news: Support):
+            beta = np.zeros(problem.n)
+            beta[news.samples] = news.beta
+            return monitor.update(news.n_iter, news.violation, news.objective, beta, news.intercept)
+
+        course = self._courses[id(problem)]
+        drive(course, list(self._courses.values()), self._executor, monitor, tell)
+        return course.solution(monitor)
+
+    def _begin(self, monitor: Monitor) -> None:
+        limits = limits_of(monitor, self._executor)
+        samples = self._executor.put(SharedSamples(self._problems))
+        # The largest first: nothing could run beside its last step otherwise.
+        for number in sorted(range(len(self._problems)), key=lambda at: -self._problems[at].n):
+            problem = self._problems[number]
+            course = InMemory(self._options, self._executor, samples, number, problem, limits)
+            self._courses[id(problem)] = course
+            course.begin()
+
+
+class InMemory(Course):
+    """The course of a problem whose samples this process has: the paper's K² subproblems."""
+
+    certificate: Certificate
+    _came: Support
+
+    def __init__(self, options, executor, samples, number: int, problem: Problem, limits: dict):
+        super().__init__(options, executor, samples, number, problem.n, problem.tol, limits)
+        self.problem = problem
+        self._beyond = np.full(problem.n, np.inf)
+
+    def known(self):
+        # Where there is a certificate, it finds what the last fit's support vectors lack.
+        start = self.problem.initial_beta()
+        return [_part(np.flatnonzero(start), start)] if self.options.certify and start.any() else []
+
+    def first_step(self):
+        start = self.problem.initial_beta()
+        positive, negative = class_parts(self.problem, self.options.partitions)
+        self._overlap = min(len(positive), len(negative))
+        alone = len(positive) * len(negative) == 1
+        step = "union" if alone else "step-1"
+        cells = {
+            (i, j): self.solve([_part(plus, start), _part(minus, start)], step, refine=alone)
+            for i, plus in enumerate(positive)
+            for j, minus in enumerate(negative)
+        }
+        groups = cross_combination(len(positive), len(negative))
+        return list(cells.values()), [[cells[at] for at in group] for group in groups]
+
+    def overlap(self, n_parts):
+        return self._overlap
+
+    def examine(self, answer, draft):
+        """The gradient of samples, in parallel, and what it says of the answer."""
+        problem, support = self.problem, self.support
+        beta = np.zeros(problem.n)
+        beta[support.samples] = support.beta
+        outside = beta == 0
+        index = np.arange(problem.n)
+        if draft:
+            index = np.flatnonzero(outside & (self._beyond > -self.reach))
+        residual = yield from self._residual_of(index, answer, draft)
+        if draft:
+            check = self._draft_check(index, residual)
+        else:
+            now = self.certificate = certificate_from(problem, beta, residual)
+            check = Check(now.kkt_violation, now.objective, now.intercept, now.duality_gap, 0)
+            index, residual = index[outside], residual[outside]
+        self._beyond[support.samples] = np.inf  # not known, should they drop out
+        self._beyond[index] = beyond(problem.upper[index] > 0, residual, check.intercept)
+        back = np.sort(returning(self._beyond[index], len(support.samples)))
+        self._came = Support(index[back], np.zeros(len(back)), residual=residual[back])
+        return replace(check, n_violators=len(back))
+
+    def violators(self):
+        return [self._came]
+
+    def _residual_of(self, index: np.ndarray, answer, draft: bool) -> Waits:
+        tasks = [
+            self.submit(
+                SharedSamples.residual, self.samples, self.number, index[part], answer, draft,
+                name="certificate",
+            )
+            for part in split(len(index), _ROWS_OF_A_TASK)
+        ]  # fmt: skip
+        parts = [np.empty(0)]
+        for task in tasks:
+            residual, evaluations = yield task
+            self.evaluations += evaluations
+            parts.append(residual)
+        return np.concatenate(parts)
+
+    def _draft_check(self, index: np.ndarray, residual: np.ndarray) -> Check:
+        support, positive = self.support, self.problem.upper[index] > 0
+        violation = self.spread(
+            np.max(residual[positive], initial=-np.inf), np.min(residual[~positive], initial=np.inf)
+        )
+        return Check(violation, support.objective, support.intercept, np.nan, 0)
+
+    def solution(self, monitor: Monitor) -> Solution:
+        self.problem.kernel.count(self.evaluations)
+        status = self.status
+        if status in STOPPED:
+            # A task was asked to stop and does not know why; the monitor does.
+            status = monitor.should_stop(self.n_iter) or status
+        intercept = self.certificate.intercept if self.optimal else self.support.intercept
+        return Solution(
+            self.certificate.beta, intercept, status, self.n_iter, exact=self.options.exact,
+            solver=self.options.name, reason="asked for", details=self.details(),
+            certificate=self.certificate,
+        )  # fmt: skip
+
+
+def _part(samples: np.ndarray, start: np.ndarray) -> Support:
+    return Support(samples, start[samples])
+
+
+def class_parts(problem: Problem, K: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Equation (1): the samples of each class in K parts of equal size, drawn by lot."""
+    random = np.random.default_rng(problem.random_state)
+    positive = problem.upper > 0
+    if (positive == (problem.lower < 0)).any():
+        raise ValueError(
+            "solver='hierarchical' divides the samples of two classes, so it is for "
+            "classification only."
+        )
+    members = (np.flatnonzero(positive), np.flatnonzero(~positive))
+    plus, minus = (
+        [np.sort(part) for part in np.array_split(random.permutation(of), min(K, len(of)))]
+        for of in members
+    )
+    return plus, minus
+
+
+def cross_combination(n_positive: int, n_negative: int) -> list[list[tuple[int, int]]]:
+    """Equation (3): which of the K² sets each subproblem of the second step takes.
+
+    Each has every part of both classes, and each set is in one of them. Where a class
+    is too small for K parts, there are as many subproblems as it has parts.
+    """
+    if n_positive >= n_negative:
+        return [[(j, (j + i) % n_negative) for j in range(n_positive)] for i in range(n_negative)]
+    return [[((j + i) % n_positive, j) for j in range(n_negative)] for i in range(n_positive)]

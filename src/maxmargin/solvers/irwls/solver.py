@@ -1,0 +1,280 @@
+"""IRWLS: iteratively re-weighted least squares inside a chunking scheme (SVC-radit)."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from maxmargin.monitor import Monitor
+from maxmargin.optimality import violation_and_intercept
+from maxmargin.problem import Problem
+from maxmargin.solution import Solution, Status
+from maxmargin.solvers.base import Solver
+from maxmargin.solvers.common.active_set import ActiveSet
+from maxmargin.solvers.common.certified_run import CertifiedRun
+from maxmargin.solvers.common.low_rank_passes import factor_of, low_rank_passes, widths_of
+from maxmargin.solvers.common.precision import can_double, precise_enough
+from maxmargin.solvers.common.reweighted import DenseSystem, solve_stages
+from maxmargin.solvers.common.reweighted_steps import balance, extremes, solve_chunk
+from maxmargin.solvers.irwls.chunks import (
+    LARGEST,
+    RANDOM,
+    SMALLEST,
+    chunk_size,
+    select_chunk,
+)
+
+SELECTIONS = {"random": RANDOM, "largest": LARGEST, "smallest": SMALLEST}
+# Part of tol that the chunks aim at, and the part of it that a corner may take.
+_TARGET = 0.9
+_CORNER = 0.25
+# Parts of the present violation: what a chunk's first corner has, and what it is solved to.
+_FIRST_CORNER = 0.4
+_INNER_TOL = 0.1
+# Chunks up to this size are one compiled call; larger ones are watched between their stages.
+_COMPILED_CHUNK = 256
+_STEPS_PER_STAGE = 50
+# From this many samples on a factor of low rank is looked for, of at most this part of them.
+_LOW_RANK_SAMPLES = 1000
+_MAX_RANK_PART = 0.2
+_MAX_RANK = 1500
+# Rounding of K, relative to its diagonal, that the inverse weights must exceed.
+_ROUNDING = {4: 3e-7, 8: 1e-15}
+_UPDATE_SECONDS = 0.1
+_PAIR_STEPS = 50_000
+_SHRINK_INTERVAL = 10
+
+
+class IRWLS(Solver):
+    """Re-weighted least squares on chunks of samples (Pérez-Cruz et al., SVC-radit).
+
+    A chunk's problem is solved by the algorithm of Table 1: samples at 0 (S₂), at C
+    (S₃) and between (S₁), for which the system K + D with the inverse weights D is
+    solved, until the sets stay as they are. Added to the paper, because Table 1 as
+    printed swings between the sets and does not settle:
+
+    - *A corner.* The weight C/e of equation (8), with C in place of the paper's 2C
+      (whose fixed point is β = 2C), grows beyond all bounds where e → 0. Here it
+      is C/max(e, δ): the hinge has a corner of width δ. A sample with e > δ
+      would have a·e = C; it belongs to S₃ and leaves the system, as in step 4b.
+    - *Stages.* δ narrows from stage to stage. Each stage shifts its corner by the β of
+      the last one (the method of multipliers), so that the optimum does not
+      depend on δ in the end, and few samples change sets between stages.
+    - *A line search.* The objective of a stage is convex and piecewise quadratic, and
+      its minimum on the line to the system's solution is found exactly; so it falls
+      with every step, and a stage ends after finitely many.
+    - *A guard.* K + D is factored by Cholesky, and b eliminated through the border.
+      Where K is indefinite, or a chunk's answer would not lower the dual objective,
+      the chunk is left to pair steps (SMO).
+
+    Parameters
+    ----------
+    chunk_size : int, "auto" or "all"
+        Samples of a working set (q of the paper). "all" solves without chunks.
+        "auto" does so where the kernel matrix has a low rank, which makes (3) a
+        diagonal plus a matrix of low rank, and else takes chunks of up to 512.
+    selection : {"random", "largest", "smallest"}
+        Which of the samples that violate the optimality conditions make up a chunk:
+        those drawn by lot (the paper's choice), those with the largest absolute error
+        or those with the smallest.
+    shrinking : bool
+        Whether to set samples aside that seem to stay at a bound.
+    """
+
+    name = "irwls"
+    side_by_side = True
+
+    def __init__(
+        self, chunk_size: int | str = "auto", selection: str = "random", shrinking: bool = True
+    ):
+        whole_number = isinstance(chunk_size, Integral) and chunk_size >= 2
+        if chunk_size not in ("auto", "all") and not whole_number:
+            raise ValueError(
+                f"chunk_size must be a whole number from 2, 'auto' or 'all', got {chunk_size!r}."
+            )
+        if selection not in SELECTIONS:
+            raise ValueError(f"selection must be one of {sorted(SELECTIONS)}, got {selection!r}.")
+        self.chunk_size = chunk_size
+        self.selection = selection
+        self.shrinking = shrinking
+
+    def solve(self, problem: Problem, monitor: Monitor) -> Solution:
+        run = _Run(problem, monitor, self)
+        status = run.until_certified()
+        certificate = run.certificate
+        return Solution(
+            certificate.beta, certificate.intercept, status, run.n_iter,
+            solver=self.name, reason="asked for", certificate=certificate, details=run.details(),
+        )  # fmt: skip
+
+
+class _Run(CertifiedRun):
+    """One solve: chunks of the active samples, then the certificate of all of them."""
+
+    def __init__(self, problem: Problem, monitor: Monitor, options: IRWLS):
+        super().__init__(problem, monitor, options.shrinking)
+        self.options = options
+        self.chunks = self.pair_steps = self.size = 0
+        self.rank: int | None = None
+        self.try_low_rank = options.chunk_size in ("auto", "all")
+        self.random = check_random_state(problem.random_state)
+        self.widths = widths_of(problem)
+        self._last_update = -np.inf
+
+    def details(self) -> dict:
+        """What was solved how often, and where the time went."""
+        return {
+            "chunk_size": self.size, "chunks": self.chunks, "rank": self.rank,
+            "pair_steps": self.pair_steps, **self.seconds_by_part(),
+        }  # fmt: skip
+
+    def _optimise(
+        self, problem: Problem, beta: np.ndarray, residual: np.ndarray, max_rounds: float = np.inf
+    ) -> tuple[np.ndarray, Status | None]:
+        """Solve until the active samples are optimal; β of all, and the reason to stop early."""
+        beta = beta.copy()
+        target = _TARGET * problem.tol
+        violation, _ = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+        if self.try_low_rank and problem.n >= _LOW_RANK_SAMPLES and violation > target:
+            beta, residual, stop = self._all_by_low_rank(problem, beta, residual)
+            violation, _ = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+            if stop is not None or violation <= target:
+                return beta, stop
+        active = ActiveSet(problem, beta, residual, defaultdict(float))
+        stop, chunks = None, 0
+        while stop is None and chunks < max_rounds:
+            high, low, b = extremes(
+                active.beta, active.residual, active.problem.lower, active.problem.upper
+            )
+            if high < 0 or low < 0 or active.residual[high] - active.residual[low] <= target:
+                break
+            violation = active.residual[high] - active.residual[low]
+            if chunks:
+                stop = self._watch(active, violation, b)
+            if stop is not None:
+                break
+            self.size = chunk_size(self.options.chunk_size, active)
+            stop = self._chunk(active, high, low, b, violation)
+            chunks += 1
+            if not precise_enough(problem, active.change(), violation) and can_double(problem):
+                break
+            if self.may_shrink and chunks % _SHRINK_INTERVAL == 0:
+                active.shrink()
+        return active.beta_of_all().copy(), stop
+
+    def _chunk(self, active: ActiveSet, high, low, b, violation) -> Status | None:
+        """Select a chunk, solve its problem, and carry the change over to all active samples."""
+        clock = time.perf_counter()
+        problem = active.problem
+        if self.size < active.n:
+            working = select_chunk(
+                active.beta, active.residual, problem.lower, problem.upper, problem.linear > 0, b,
+                0.5 * _TARGET * problem.tol, high, low, self.size,
+                SELECTIONS[self.options.selection], self.random.random_sample(self.size),
+            )  # fmt: skip
+        else:
+            working = np.arange(active.n)
+        clock = self._count("selection", clock)
+        K = active.block(working).astype(np.float64)
+        clock = self._count("kernel", clock)
+        before = active.beta[working]
+        corner = _CORNER * problem.tol
+        if len(working) < active.n:
+            corner = max(corner, _INNER_TOL * violation)
+        new, stop = self._solve_block(active, working, K, b, violation, corner)
+        clock = self._count("optimise", clock)
+        self.chunks += 1
+        if new is None:
+            limit = min(_PAIR_STEPS, self.monitor.iterations_left(self.n_iter))
+            steps, _ = active.pair_steps(working, max(corner, _INNER_TOL * violation), limit)
+            self.n_iter += steps
+            self.pair_steps += steps
+            self._count("optimise", clock)
+            return None
+        active.beta[working] = new
+        active.update_residual(working, new - before)
+        self._count("update", clock)
+        return stop
+
+    def _solve_block(
+        self, active, working, K, b, violation, corner
+    ) -> tuple[np.ndarray | None, Status | None]:
+        """β that lowers the objective of the working set, or None; and the reason to stop."""
+        beta, residual = active.beta[working], active.residual[working]
+        lower, upper = active.problem.lower[working], active.problem.upper[working]
+        widths = self.widths[active.index[working]]
+        weakest = self._weakest(active, K)
+        first = min(1.0, _FIRST_CORNER * violation)
+        if len(working) <= _COMPILED_CHUNK:
+            new, _, steps, decrease = solve_chunk(
+                K, residual, beta, lower, upper, widths, weakest, b, first, corner,
+                _STEPS_PER_STAGE,
+            )  # fmt: skip
+            self.n_iter += steps
+            return (new if decrease > 0 else None), None
+        stopped: list[Status] = []
+
+        def watch(steps: int, _) -> bool:
+            self.n_iter += steps
+            status = self.monitor.should_stop(self.n_iter)
+            if status is not None:
+                stopped.append(status)
+            return bool(stopped)
+
+        system = DenseSystem(K, residual + K @ beta, lower, upper, beta)
+        found = solve_stages(system, widths, weakest, beta, b, (first, corner), watch)
+        stop = stopped[0] if stopped else None
+        if found is None:
+            return None, stop
+        balance(found, lower, upper, beta.sum())
+        change = found - beta
+        decrease = residual @ change - 0.5 * change @ (K @ change)
+        return (found if decrease > 0 else beta if stop else None), stop
+
+    def _weakest(self, active: ActiveSet, K: np.ndarray) -> float:
+        """The inverse weight that makes K + D definite in spite of the rounding of K."""
+        rounding = _ROUNDING[active.cache.rows.dtype.itemsize]
+        return rounding * np.sqrt(len(K)) * max(1e-300, float(np.abs(K.diagonal()).max()))
+
+    def _all_by_low_rank(self, problem: Problem, beta: np.ndarray, residual: np.ndarray):
+        """All samples at once with K = VVᵀ; what V lacks is made up for by the true residual."""
+        clock = time.perf_counter()
+        V = factor_of(problem, min(_MAX_RANK, int(_MAX_RANK_PART * problem.n)))
+        clock = self._count("kernel", clock)
+        if V is None:
+            self.try_low_rank = False
+            return beta, residual, None
+        self.size, self.rank = problem.n, V.shape[1]
+        stop: list[Status] = []
+
+        def watch(steps: int, state) -> bool:
+            self.n_iter += steps
+            status = self.monitor.should_stop(self.n_iter)
+            if status is None and state is not None:
+                status = self.monitor.update(self.n_iter, *state())
+            if status is not None:
+                stop.append(status)
+            return bool(stop)
+
+        beta, residual, self.try_low_rank = low_rank_passes(problem, V, beta, residual, watch)
+        self.chunks += 1
+        self._count("optimise", clock)
+        return beta, residual, stop[0] if stop else None
+
+    def _count(self, part: str, since: float) -> float:
+        now = time.perf_counter()
+        self.seconds[part] += now - since
+        return now
+
+    def _watch(self, active: ActiveSet, violation, b) -> Status | None:
+        now = time.perf_counter()
+        if now - self._last_update < _UPDATE_SECONDS:
+            return self.monitor.should_stop(self.n_iter)
+        self._last_update = now
+        return self.monitor.update(
+            self.n_iter, violation, active.objective(), active.beta_of_all(), b
+        )

@@ -1,0 +1,1 @@
+"""Solutions of one problem for growing C, on a kernel matrix in memory."""
