@@ -14,7 +14,8 @@ from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
-from maxmargin.solvers import SMO, _smo_steps
+from maxmargin.solvers import SMO
+from maxmargin.solvers.common import pair_steps
 from maxmargin.solvers.common.pair_steps import likely_next, set_penalties
 from maxmargin.solvers.smo.solver import SELECTIONS, _worth_keeping
 
@@ -214,8 +215,8 @@ def test_a_tol_out_of_reach_is_reported_as_stalled():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_steps_stay_within_bounds_where_values_overflowed(dtype):
     """What is not a number equals nothing: the search for its place must still end at one."""
-    assert _smo_steps._first(np.full(5, np.nan, np.float32), np.float32(1.0)) == 0
+    assert pair_steps._first(np.full(5, np.nan, np.float32), np.float32(1.0)) == 0
     nothing = np.full(5, np.nan, dtype)
-    assert _smo_steps._first_sum(nothing, np.zeros(5, np.float32), 1.0) == 0
+    assert pair_steps._first_sum(nothing, np.zeros(5, np.float32), 1.0) == 0
     values = np.array([3, 7, 7, 2, 7], dtype)
-    assert _smo_steps._first_sum(values, np.zeros(5, np.float32), 7.0) == 1
+    assert pair_steps._first_sum(values, np.zeros(5, np.float32), 7.0) == 1
