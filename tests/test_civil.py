@@ -240,9 +240,9 @@ print(json.dumps({
 TWO = """
 class Deaf(Solver):
     name = "deaf"
-    def solve(self, problem, monitor):
+    def solve(self, problem, run):
         os.kill(os.getpid(), signal.SIGINT)
-        while not monitor.interrupt.requested:
+        while not run.monitor.interrupt.requested:
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
         while True:
@@ -292,11 +292,11 @@ def test_somebody_elses_handler_of_control_c_is_left_alone(binary):
     class Press(Solver):
         name = "press"
 
-        def solve(self, problem, monitor):
+        def solve(self, problem, run):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.01)
-            assert not monitor.interrupt.requested
-            return SMO().solve(problem, monitor)
+            assert not run.monitor.interrupt.requested
+            return SMO().solve(problem, run)
 
     def mine(number, frame):
         heard.append(number)

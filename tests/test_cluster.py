@@ -11,12 +11,13 @@ from sklearn.datasets import load_digits, make_blobs
 
 import oracle
 from maxmargin import SVC
-from maxmargin.estimators.formulations import c_svc
+from maxmargin.formulations import c_svc
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
+from maxmargin.run import Run
 from maxmargin.solvers import SMO, ClusterSVM
 from maxmargin.solvers.cluster import partition as partition_module
 from maxmargin.solvers.cluster import reduction as reduction_module
@@ -364,7 +365,7 @@ def test_weight_of_a_representative(bounds):
     cluster = np.array([0, 0, 0, 1, 1, -1, 2, 2])
     averaged = np.arange(8) >= 6
     reduction = Reduction.of(whole, cluster, averaged, np.array([1, 3, 6]), bounds)
-    problem = reduction.problem(whole, np.zeros(8))
+    problem, _ = reduction.problem(whole, Run(), np.zeros(8))
     capacity = {"own": (2.0, 4.0), "mean": (3.0, 3.0), "sum": (9.0, 6.0)}[bounds]
     assert_allclose(problem.upper, [7.0, capacity[0], 0.0, 0.0])
     assert_allclose(problem.lower, [0.0, 0.0, -capacity[1], -4.0])  # a mean: always the sum
@@ -388,9 +389,9 @@ def test_passes_start_where_the_last_one_ended(overlapping):
     starts = []
 
     class Recorder(SMO):
-        def solve(self, problem, monitor):
-            solution = super().solve(problem, monitor)
-            starts.append((problem.start, np.abs(solution.beta).sum()))
+        def solve(self, problem, run):
+            solution = super().solve(problem, run)
+            starts.append((run.start, np.abs(solution.beta).sum()))
             return solution
 
     solver = ClusterSVM(Recorder(), passes=None, weighted=False)  # no β is above its next bound
@@ -460,9 +461,9 @@ def test_max_iter_and_history_count_all_passes(overlapping):
     signs = np.where(y == 1, 1.0, -1.0)
     kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.5), np.float64)
     problem = Problem(kernel, *c_svc(signs, np.full(len(y), 5.0)))
-    full = exact().solve(problem, Monitor(on_progress=on_progress))
+    full = exact().solve(problem, Run(monitor=Monitor(on_progress=on_progress)))
     assert set(sizes) == {len(y)}
-    limited = exact().solve(problem, Monitor(max_iter=full.n_iter // 2))
+    limited = exact().solve(problem, Run(monitor=Monitor(max_iter=full.n_iter // 2)))
     assert limited.status == "max_iter" and limited.n_iter <= full.n_iter // 2 + 1
     assert abs(limited.beta.sum()) < 1e-9
     assert ((limited.beta >= problem.lower) & (limited.beta <= problem.upper)).all()
@@ -484,10 +485,3 @@ def test_warm_start_begins_with_the_last_support_vectors(overlapping):
 def test_wrong_options_are_named(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         ClusterSVM(**options)
-
-
-def test_only_for_classification():
-    kernel = PrecomputedKernelMatrix(np.eye(4))
-    problem = Problem(kernel, np.zeros(4), np.full(4, -1.0), np.full(4, 1.0))
-    with pytest.raises(ValueError, match="classification"):
-        ClusterSVM(SMO()).solve(problem, Monitor())

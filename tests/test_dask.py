@@ -185,7 +185,7 @@ class DiesOnce(Decomposition):
         super().__init__()
         self.folder = str(folder)
 
-    def solve(self, problem, monitor):
+    def solve(self, problem, run):
         for at in range(5):
             try:
                 os.close(os.open(f"{self.folder}/{at}", os.O_CREAT | os.O_EXCL))
@@ -194,7 +194,7 @@ class DiesOnce(Decomposition):
             if at == 4:
                 os.kill(os.getpid(), signal.SIGKILL)
             break
-        return super().solve(problem, monitor)
+        return super().solve(problem, run)
 
 
 @pytest.mark.parametrize("collection", [False, True])

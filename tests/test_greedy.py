@@ -12,10 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 import oracle
 from maxmargin import SVC
-from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
-from maxmargin.kernels.functions import KernelFunction
-from maxmargin.monitor import Monitor
-from maxmargin.problem import Problem
 from maxmargin.solvers import GreedyStagewise
 
 KERNELS = {
@@ -76,7 +72,7 @@ def test_is_algorithm_1(kernel, panel, intercept, noisy):
     X, y, signs = noisy
     order, beta, _ = algorithm_1(kernel_values(X, kernel) + intercept, signs)
     model = fit(X, y, kernel, panel=panel, intercept=intercept)
-    assert_array_equal(model._paths[0].samples, order)
+    assert_array_equal(model._stages[0].samples, order)
     assert_allclose(betas(model, len(y)), beta, atol=1e-8)
     assert_allclose(-model.intercept_[0], beta.sum() if intercept else 0.0, atol=1e-8)
 
@@ -97,8 +93,8 @@ def test_rows_one_by_one_of_bits_give_the_same_bits(unit, container, categories)
     X = unit * X if container == "sparse" else unit * X.toarray()
     from_bits, from_products = fit(X, y), fit(X, y, panel=1)
     assert len(from_bits.support_) > 200
-    assert_array_equal(from_bits._paths[0].samples, from_products._paths[0].samples)
-    assert_array_equal(from_bits._paths[0].coefficients, from_products._paths[0].coefficients)
+    assert_array_equal(from_bits._stages[0].samples, from_products._stages[0].samples)
+    assert_array_equal(from_bits._stages[0].coefficients, from_products._stages[0].coefficients)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -109,7 +105,7 @@ def test_rows_one_by_one_of_numbers_take_the_same_steps(kernel, density):
     X[:, 0] = 1.0
     y = (X[:, 1] + X[:, 2] * X[:, 3] + rng.normal(0, 0.1, 600) > 0).astype(int)
     one, panels = fit(X, y, kernel), fit(X, y, kernel, panel=16)
-    assert_array_equal(one._paths[0].samples, panels._paths[0].samples)
+    assert_array_equal(one._stages[0].samples, panels._stages[0].samples)
     assert_allclose(one.dual_coef_, panels.dual_coef_, atol=1e-4)
 
 
@@ -118,7 +114,7 @@ def test_too_large_to_be_stored_by_feature_takes_the_same_steps(categories, monk
     one = fit(X, y)
     monkeypatch.setattr("maxmargin.kernels.feature_major._MAX_BYTES", 1000)
     other = fit(X, y)
-    assert_array_equal(one._paths[0].samples, other._paths[0].samples)
+    assert_array_equal(one._stages[0].samples, other._stages[0].samples)
     evaluations = [m.fit_report_[0].details["training_kernel_evaluations"] for m in (one, other)]
     assert evaluations[0] < evaluations[1]
 
@@ -131,7 +127,7 @@ def test_callable_kernel_takes_the_same_steps(noisy):
 
     for cache_size in ("auto", 0.05):  # the matrix in memory, and rows by calls of the function
         model = SVC(kernel=kernel, solver="greedy", cache_size=cache_size).fit(X, y)
-        assert_array_equal(model._paths[0].samples, fit(X, y)._paths[0].samples)
+        assert_array_equal(model._stages[0].samples, fit(X, y)._stages[0].samples)
 
 
 def test_panels_compute_few_rows_in_vain(categories):
@@ -145,7 +141,7 @@ def test_panels_with_a_cache_of_few_rows_take_the_same_steps(noisy):
     X, y, _ = noisy
     whole = fit(X, y)
     few = fit(X, y, panel=4, cache_size=9 * 8 * len(y) / 2**20)
-    assert_array_equal(few._paths[0].samples, whole._paths[0].samples)
+    assert_array_equal(few._stages[0].samples, whole._stages[0].samples)
     assert_allclose(few.dual_coef_, whole.dual_coef_, atol=1e-8)
 
 
@@ -232,13 +228,6 @@ def test_weights_raise_one_sentence(noisy):
 def test_bad_options(options):
     with pytest.raises(ValueError, match=r"must be|use one of them"):
         GreedyStagewise(**options)
-
-
-def test_other_problems_than_classification_are_refused():
-    kernel = FeatureKernelMatrix(np.eye(3), KernelFunction("linear"), np.float64)
-    problem = Problem(kernel, np.array([0.5, 1.0, -1.0]), -np.ones(3), np.ones(3))
-    with pytest.raises(ValueError, match="classifiers only"):
-        GreedyStagewise().solve(problem, Monitor())
 
 
 # The report.

@@ -17,6 +17,7 @@ from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import certify
 from maxmargin.problem import Problem
+from maxmargin.run import Run
 from maxmargin.solvers import Decomposition
 from maxmargin.solvers.decomposition.small import STEPS_PER_SAMPLE, steps_in_memory
 
@@ -125,7 +126,7 @@ def crawling(n=120):
 
 def test_steps_in_memory_go_on_with_fewer_samples_until_all_are_optimal():
     problem = crawling()
-    beta, residual, steps = steps_in_memory(problem, problem.kernel.in_memory(), 1e-4, 10**6)
+    beta, residual, steps = steps_in_memory(problem, Run(), problem.kernel.in_memory(), 1e-4, 10**6)
     assert steps > 2 * STEPS_PER_SAMPLE * problem.n
     certificate = certify(problem, beta)
     assert certificate.kkt_violation <= 1e-4
@@ -136,7 +137,7 @@ def test_steps_in_memory_go_on_with_fewer_samples_until_all_are_optimal():
 @given(limit=st.integers(0, 3000))
 def test_steps_in_memory_keep_to_their_limit(limit):
     problem = crawling()
-    beta, _, steps = steps_in_memory(problem, problem.kernel.in_memory(), 1e-4, limit)
+    beta, _, steps = steps_in_memory(problem, Run(), problem.kernel.in_memory(), 1e-4, limit)
     assert steps <= limit
     assert (beta >= problem.lower).all() and (beta <= problem.upper).all()
     assert abs(beta.sum()) < 1e-9
@@ -145,11 +146,11 @@ def test_steps_in_memory_keep_to_their_limit(limit):
 @pytest.mark.parametrize("max_iter", [5, 2000])
 def test_what_is_not_solved_at_once_goes_on_from_there(max_iter):
     problem = crawling()
-    solution = Decomposition().solve(problem, Monitor(max_iter=max_iter))
+    solution = Decomposition().solve(problem, Run(monitor=Monitor(max_iter=max_iter)))
     assert solution.status == "max_iter" and solution.n_iter == max_iter
-    solution = Decomposition().solve(problem, Monitor())
+    solution = Decomposition().solve(problem, Run())
     assert solution.status == "converged"
-    assert certify(problem, solution.beta).kkt_violation <= problem.tol
+    assert certify(problem, solution.beta).kkt_violation <= Run().tol
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])

@@ -22,13 +22,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 import oracle
 from maxmargin import SVC, optimality
-from maxmargin.estimators.formulations import c_svc
 from maxmargin.execution import executors
 from maxmargin.execution.mapped import load, store
+from maxmargin.formulations import c_svc
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
+from maxmargin.run import Run
 from maxmargin.solvers import Decomposition, GreedyStagewise, HierarchicalSVM
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.certified_run import start_of
@@ -81,7 +81,7 @@ def test_each_set_is_combined_once_and_each_combination_has_all_parts(shape):
 
 def test_parts_are_equal_disjoint_and_of_one_class(overlapping):
     X, y = overlapping
-    for parts, label in zip(class_parts(problem_of(X, y), 7), (1, 0)):
+    for parts, label in zip(class_parts(problem_of(X, y), 0, 7), (1, 0)):
         sizes = [len(part) for part in parts]
         assert len(parts) == 7 and max(sizes) - min(sizes) <= 1
         assert_array_equal(np.sort(np.concatenate(parts)), np.flatnonzero(y == label))
@@ -151,39 +151,39 @@ def test_single_pass_tells_its_global_gap(overlapping):
 
 def test_a_readmission_starts_from_the_residual_that_is_known(overlapping, monkeypatch):
     """What the answer and the check have left is p − Kβ of all samples of the next subproblem."""
-    problems = []
+    runs = []
 
     class Looking(Decomposition):
-        def solve(self, problem, monitor):
-            problems.append(problem)
-            return super().solve(problem, monitor)
+        def solve(self, problem, run):
+            runs.append((problem, run))
+            return super().solve(problem, run)
 
     model = fitted(*overlapping, base=Looking(), partitions=3, filter_tol=0.5)
-    known = [problem for problem in problems if problem.start_residual is not None]
+    known = [(problem, run) for problem, run in runs if run.start_residual is not None]
     assert len(known) == model.fit_report_[0].details["rounds_of_readmission"] > 0
-    for problem in known:
-        exact = problem.linear - problem.kernel.product(np.arange(problem.n), problem.start)
-        assert_allclose(problem.start_residual, exact, atol=1e-9)
-    drafts = [problem.draft for problem in problems]
-    assert drafts.count(False) == 1 and not drafts[-1]  # the last alone judges itself
+    for problem, run in known:
+        exact = problem.linear - problem.kernel.product(np.arange(problem.n), run.start)
+        assert_allclose(run.start_residual, exact, atol=1e-9)
+    provisional = [run.provisional for _, run in runs]
+    assert provisional.count(False) == 1 and not provisional[-1]  # the last alone judges itself
 
 
 def test_a_known_residual_is_for_its_own_beta_alone(overlapping):
     X, y = overlapping
     problem = problem_of(X, y)
-    start = Decomposition().solve(problem, Monitor()).beta
+    start = Decomposition().solve(problem, Run()).beta
     exact = problem.linear - problem.kernel.product(np.arange(problem.n), start)
-    known = replace(problem, start=start, start_residual=exact + 1.0)
-    assert_array_equal(start_of(known)[1], exact + 1.0)
-    beta, residual = start_of(replace(known, start=2 * start))  # leaves the box, so it is moved
+    known = Run(start=start, start_residual=exact + 1.0)
+    assert_array_equal(start_of(problem, known)[1], exact + 1.0)
+    # Twice the start leaves the box, so it is moved.
+    beta, residual = start_of(problem, replace(known, start=2 * start))
     assert_allclose(residual, problem.linear - problem.kernel.product(np.arange(500), beta))
-    assert known.restrict(np.arange(9)).start_residual is None
 
 
 def test_drafts_are_judged_with_the_samples_set_aside(overlapping):
     X, y = overlapping
     problem = problem_of(X, y)
-    active = ActiveSet(problem, np.zeros(500), problem.linear, defaultdict(float))
+    active = ActiveSet(problem, 1e-3, 2**24, np.zeros(500), problem.linear, defaultdict(float))
     active.pair_steps(np.arange(500), 1e-2, 10_000)
     beta = active.beta.copy()
     assert active.shrink() and active.n < 500
@@ -333,11 +333,11 @@ class DiesOnce(Decomposition):
         super().__init__()
         self.marker = marker
 
-    def solve(self, problem, monitor):
+    def solve(self, problem, run):
         try:
             os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
-            return super().solve(problem, monitor)
+            return super().solve(problem, run)
         os.kill(os.getpid(), signal.SIGKILL)
 
 

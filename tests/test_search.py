@@ -31,7 +31,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from maxmargin import SVC, SVCSearch
 from maxmargin.monitor import Interrupt
 from maxmargin.search import chains as _chains
-from maxmargin.solvers.path.solver import RegularisationPath, find_twins
+from maxmargin.solvers.path import RegularisationPath, find_duplicates
 
 # Both sides are solved closely, so that no sample lies between two answers within tol.
 CLOSE = {"tol": [1e-6]}
@@ -264,7 +264,7 @@ def test_too_little_memory_for_a_whole_matrix(cancer, capsys):
 
 def test_what_the_shared_way_cannot_solve_is_fitted_alone(cancer, monkeypatch):
     def give_up(self, C):
-        raise _chains.Unsuited
+        raise _chains.NeedsFullSolver
 
     monkeypatch.setattr(RegularisationPath, "solve", give_up)
     compare({"C": [0.1, 10]}, cancer, cv=3)
@@ -339,7 +339,7 @@ def path_of(X, y, gamma):
     distinct, which = np.unique(X, axis=0, return_inverse=True)
     K = rbf_kernel(distinct, gamma=gamma)[which][:, which]  # twins to the bit
     signs = np.where(y == 1, 1.0, -1.0)
-    return RegularisationPath(K, signs, np.ones(len(y)), find_twins(K), 1e-3, Interrupt())
+    return RegularisationPath(K, signs, np.ones(len(y)), find_duplicates(K), 1e-3, Interrupt())
 
 
 def test_twins_are_samples_with_the_same_kernel_values(noisy):
@@ -347,9 +347,9 @@ def test_twins_are_samples_with_the_same_kernel_values(noisy):
     K = rbf_kernel(X)
     K = 0.5 * (K + K.T)
     groups = np.unique(X, axis=0, return_inverse=True)[1]
-    twins = find_twins(np.round(K, 6))
+    twins = find_duplicates(np.round(K, 6))
     assert np.array_equal(twins[:, None] == twins, groups[:, None] == groups)
-    assert len(np.unique(find_twins(rbf_kernel(X[:50] + np.arange(50)[:, None])))) == 50
+    assert len(np.unique(find_duplicates(rbf_kernel(X[:50] + np.arange(50)[:, None])))) == 50
 
 
 @pytest.mark.parametrize("gamma", [0.01, 0.3, 20.0])

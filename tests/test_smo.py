@@ -7,17 +7,19 @@ from sklearn.datasets import make_classification
 
 import oracle
 from maxmargin import SVC
-from maxmargin.estimators.formulations import c_svc
+from maxmargin.formulations import c_svc
 from maxmargin.kernels import row_cache as cache
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
+from maxmargin.run import Run
 from maxmargin.solvers import SMO
 from maxmargin.solvers.common import pair_steps
 from maxmargin.solvers.common.pair_steps import likely_next, set_penalties
-from maxmargin.solvers.smo.solver import SELECTIONS, _worth_keeping
+from maxmargin.solvers.common.shrinking import worth_shrinking_to
+from maxmargin.solvers.smo.solver import SELECTIONS
 
 selections = pytest.mark.parametrize("selection", SELECTIONS)
 
@@ -29,9 +31,9 @@ def overlapping(n=200, seed=0):
     return X, np.where(y == 1, 1.0, -1.0)
 
 
-def problem_of(X, labels, C=1.0, gamma=0.5, dtype=np.float64, **options):
+def problem_of(X, labels, C=1.0, gamma=0.5, dtype=np.float64):
     kernel = FeatureKernelMatrix(X, KernelFunction("rbf", gamma), dtype)
-    return Problem(kernel, *c_svc(labels, np.full(len(labels), C)), **options)
+    return Problem(kernel, *c_svc(labels, np.full(len(labels), C)))
 
 
 @selections
@@ -39,7 +41,7 @@ def problem_of(X, labels, C=1.0, gamma=0.5, dtype=np.float64, **options):
 @pytest.mark.parametrize("C", [0.3, 30.0])
 def test_every_selection_reaches_the_optimum(selection, shrinking, C):
     X, labels = overlapping()
-    solution = SMO(selection, shrinking).solve(problem_of(X, labels, C), Monitor())
+    solution = SMO(selection, shrinking).solve(problem_of(X, labels, C), Run())
     K, costs = oracle.kernel_values(X, X, gamma=0.5), np.full(200, C)
     alpha = labels * solution.beta
     assert solution.status == "converged"
@@ -55,7 +57,7 @@ def test_selections_differ_in_the_steps_that_they_need():
     steps = {}
     for selection in SELECTIONS:
         # No steps beyond tol: the limit on refinement keeps the counts those of the paper.
-        solution = SMO(selection, False).solve(problem_of(X, labels, 100.0), Monitor())
+        solution = SMO(selection, False).solve(problem_of(X, labels, 100.0), Run())
         steps[selection] = solution.n_iter
     assert steps["second-order"] < steps["maximal-violating-pair"]
     assert steps["exhaustive"] < steps["maximal-violating-pair"]
@@ -78,10 +80,10 @@ def test_shrinking_sets_samples_aside_and_brings_them_back():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache.RowCache, "restrict", restrict)
-        shrunk = SMO(shrinking=True).solve(problem, Monitor())
+        shrunk = SMO(shrinking=True).solve(problem, Run())
         assert sizes and sizes[0] < 0.7 * 3000
         sizes.clear()
-        plain = SMO(shrinking=False).solve(problem, Monitor())
+        plain = SMO(shrinking=False).solve(problem, Run())
         assert not sizes
     for solution in (shrunk, plain):
         assert solution.status == "converged"
@@ -89,14 +91,14 @@ def test_shrinking_sets_samples_aside_and_brings_them_back():
     assert_allclose(shrunk.certificate.objective, plain.certificate.objective, rtol=1e-4)
 
 
-def test_worth_keeping_never_drops_a_sample_that_can_move():
+def test_shrinking_never_drops_a_sample_that_can_move():
     """Only samples at a bound, pulled outwards beyond all possible partners, are set aside."""
     X, labels = overlapping()
     problem = problem_of(X, labels)
     alpha = oracle.solve_dual(oracle.kernel_values(X, X, gamma=0.5), labels, np.ones(200), 1e-8)
     beta = labels * alpha
     residual = labels - oracle.kernel_values(X, X, gamma=0.5) @ beta
-    kept = _worth_keeping(beta, residual, problem)
+    kept = worth_shrinking_to(problem, beta, residual, 1e-3)
     free = np.flatnonzero((alpha > 0) & (alpha < 1))
     assert set(free) <= set(kept) and len(kept) < 0.7 * 200
 
@@ -116,9 +118,9 @@ def test_indefinite_kernels_end_at_a_kkt_point(selection, gamma, coef0, binary):
 
 def test_exhaustive_says_how_much_memory_it_needs():
     X, labels = overlapping(400)
-    problem = problem_of(X, labels, cache_bytes=2**20)
+    problem, run = problem_of(X, labels), Run(cache_bytes=2**20)
     with pytest.raises(ValueError, match=r"needs the whole kernel matrix, 1 MB for 400 samples"):
-        SMO("exhaustive").solve(problem, Monitor())
+        SMO("exhaustive").solve(problem, run)
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 9, 40])
@@ -134,7 +136,7 @@ def test_small_cache_is_right_and_never_exceeded(n_rows, selection, monkeypatch)
 
     monkeypatch.setattr(cache.RowCache, "_lay_out", lay_out)
     n_bytes = n_rows * 200 * 8
-    solution = SMO(selection).solve(problem_of(X, labels, 3.0, cache_bytes=n_bytes), Monitor())
+    solution = SMO(selection).solve(problem_of(X, labels, 3.0), Run(cache_bytes=n_bytes))
     assert taken and max(taken) <= n_bytes
     K = oracle.kernel_values(X, X, gamma=0.5)
     assert oracle.kkt_violation(K, labels, labels * solution.beta, np.full(200, 3.0)) <= 1e-3
@@ -168,19 +170,19 @@ def test_hard_margin_is_infinite_C(binary):
 def test_start_is_made_feasible_first():
     X, labels = overlapping(60)
     start = np.full(60, 5.0)  # beyond the bounds, and its sum is not zero
-    problem = problem_of(X, labels, start=start)
-    first = problem.initial_beta()
+    problem, run = problem_of(X, labels), Run(start=start)
+    first = run.initial_beta(problem)
     assert (first >= problem.lower).all() and (first <= problem.upper).all()
     assert abs(first.sum()) < 1e-12
-    solution = SMO().solve(problem, Monitor())
-    cold = SMO().solve(problem_of(X, labels), Monitor())
+    solution = SMO().solve(problem, run)
+    cold = SMO().solve(problem_of(X, labels), Run())
     assert_allclose(solution.beta, cold.beta, atol=1e-3)
 
 
 def test_start_at_the_optimum_takes_no_steps():
     X, labels = overlapping()
-    first = SMO().solve(problem_of(X, labels), Monitor())
-    second = SMO().solve(problem_of(X, labels, start=first.beta), Monitor())
+    first = SMO().solve(problem_of(X, labels), Run())
+    second = SMO().solve(problem_of(X, labels), Run(start=first.beta))
     assert second.n_iter == 0
     assert_allclose(second.beta, first.beta, atol=1e-9)
 
@@ -206,8 +208,8 @@ def test_a_tol_out_of_reach_is_reported_as_stalled():
     X, labels = overlapping(120)
     K = 1e9 * oracle.kernel_values(X, X, gamma=0.5)
     kernel = PrecomputedKernelMatrix(K.astype(np.float32))
-    problem = Problem(kernel, *c_svc(labels, np.full(120, 1e6)), tol=1e-15)
-    solution = SMO().solve(problem, Monitor(max_iter=10**6))
+    problem = Problem(kernel, *c_svc(labels, np.full(120, 1e6)))
+    solution = SMO().solve(problem, Run(tol=1e-15, monitor=Monitor(max_iter=10**6)))
     assert solution.status == "stalled"
     assert solution.certificate.kkt_violation > 1e-15
 

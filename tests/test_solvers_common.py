@@ -15,11 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 import oracle
 from maxmargin import SVC
-from maxmargin.estimators.formulations import c_svc
+from maxmargin.formulations import c_svc
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
+from maxmargin.run import Run
 from maxmargin.solvers import SOLVERS, make_solver
 
 ALL = sorted(SOLVERS)
@@ -186,8 +187,8 @@ def test_float32_kernel_rows_are_certified_in_float64(solver, C):
     X, y = make_classification(150, 3, n_redundant=0, n_informative=3, flip_y=0.2, random_state=0)
     labels = np.where(y == 1, 1.0, -1.0)
     kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.5), np.float32)
-    problem = Problem(kernel, *c_svc(labels, np.full(150, C)), tol=1e-3)
-    solution = make_solver(solver).solve(problem, Monitor())
+    problem = Problem(kernel, *c_svc(labels, np.full(150, C)))
+    solution = make_solver(solver).solve(problem, Run())
     assert solution.status == "converged"
     K = oracle.kernel_values(X, X, gamma=0.5)
     costs = np.full(150, C)
@@ -371,17 +372,17 @@ def test_a_callback_may_stop_it(solver):
     X, y = make_classification(400, 5, flip_y=0.3, random_state=1)
     labels = np.where(y == 1, 1.0, -1.0)
     kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.5), np.float64)
-    problem = Problem(kernel, *c_svc(labels, np.full(400, 1.0)), groups=y)
+    problem = Problem(kernel, *c_svc(labels, np.full(400, 1.0)), labels=y)
     asked = []
 
     def stop(line, beta, intercept):
-        if make_solver(solver).uses_costs:
+        if make_solver(solver).capabilities.box:
             assert (beta >= problem.lower).all() and (beta <= problem.upper).all()
         assert beta.shape == (400,) and np.isfinite(intercept)
         asked.append(line)
         return True
 
-    solution = make_solver(solver).solve(problem, Monitor(on_progress=stop))
+    solution = make_solver(solver).solve(problem, Run(monitor=Monitor(on_progress=stop)))
     assert solution.status == ("interrupted" if asked else "converged")
     assert np.isfinite(solution.beta).all()
 

@@ -14,6 +14,7 @@ import numpy as np
 from maxmargin.solution import Status
 
 _NO_LIMIT = int(np.iinfo(np.int64).max)
+_UPDATE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Monitor:
         self.on_progress = on_progress
         self.history: list[Progress] = []
         self._start = time.perf_counter()
+        self._last_update = -np.inf
 
     @property
     def seconds(self) -> float:
@@ -103,6 +105,19 @@ class Monitor:
         if 0 <= self.max_iter <= n_iter:
             return Status.MAX_ITER
         return None
+
+    def observe(
+        self, n_iter: int, state: Callable[[], tuple[float, float, np.ndarray, float]]
+    ) -> Status | None:
+        """`update` with the violation, objective, β and intercept that `state` returns.
+
+        It is called ten times a second at most, since a state may cost a pass over the samples.
+        """
+        now = time.perf_counter()
+        if now - self._last_update < _UPDATE_SECONDS:
+            return self.should_stop(n_iter)
+        self._last_update = now
+        return self.update(n_iter, *state())
 
     def update(
         self, n_iter: int, violation: float, objective: float, beta: np.ndarray, intercept: float

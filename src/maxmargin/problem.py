@@ -1,4 +1,4 @@
-"""The dual quadratic problem that every solver solves."""
+"""The dual quadratic problem that every solver solves: mathematics, and nothing about a run."""
 
 from __future__ import annotations
 
@@ -8,53 +8,55 @@ import numpy as np
 
 from maxmargin.kernels.feature_matrix import KernelMatrix
 
+# A surplus of this part of Σ|β| is rounding.
 _ROUNDING = 1e-14
+# Part of its range within which a β is put on its bound.
+_SNAP = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """minimise ½ βᵀKβ − pᵀβ  subject to  lower ≤ β ≤ upper,  Σβ = 0.
+    """minimise ½ βᵀKβ − pᵀβ + ε‖β‖₁  subject to  lower ≤ β ≤ upper  and fixed sums of β.
 
-    This is the dual of every support vector machine in its signed form β = yα;
-    formulations differ in `linear` (p) and the bounds alone.
+    This is the dual of every support vector machine in its signed form: β = yα for
+    classifiers, β = α − α* for regression. The formulations differ in p, the bounds, ε and
+    the sums. Every interval [lower, upper] contains zero.
 
     Attributes
     ----------
     kernel : the matrix K
     linear, lower, upper : float64 arrays of length n
-    tol : the KKT violation at which the problem counts as solved
-    cache_bytes : memory that kernel values may take
-    start : a feasible β to start from, or None
-    start_residual : p − Kβ at the start, where somebody has computed it
-    random_state : seed for solvers that draw random numbers
-    groups : class number of each sample, or None; one-vs-rest joins many classes in one sign
-    draft : whether others judge its answer: then the solver need not do so in float64, and
-        does not refine it
-    refine : whether a small problem is solved beyond tol, to the exact optimum
+    epsilon : half the width of the tube of a regression, else 0
+    totals : one number, Σβ; or two, the sum of the positive β and the sum of the negative β
+        (the formulations with ν, whose two sums have a multiplier each)
+    labels : class number of each sample, None where there are no classes. It is not part of
+        the mathematics: solvers that divide the samples class by class need it
     """
 
     kernel: KernelMatrix
     linear: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    tol: float = 1e-3
-    cache_bytes: int = 200 * 2**20
-    start: np.ndarray | None = None
-    start_residual: np.ndarray | None = None
-    random_state: int = 0
-    groups: np.ndarray | None = None
-    draft: bool = False
-    refine: bool = True
+    epsilon: float = 0.0
+    totals: tuple[float, ...] = (0.0,)
+    labels: np.ndarray | None = None
 
     @property
     def n(self) -> int:
         return self.kernel.n
 
-    def initial_beta(self) -> np.ndarray:
-        """The start, made feasible; zero, which always is, where there is none."""
-        if self.start is None:
-            return np.zeros(self.n)
-        return nearest_feasible(self.start, self.lower, self.upper)
+    @property
+    def by_sign(self) -> bool:
+        """Whether positive and negative β have a sum each."""
+        return len(self.totals) == 2
+
+    def feasible(self, beta: np.ndarray | None = None) -> np.ndarray:
+        """A new feasible β near the given one, or near zero."""
+        if beta is None:
+            beta = np.zeros(self.n)
+            if not any(self.totals):
+                return beta
+        return nearest_feasible(beta, self.lower, self.upper, self.totals)
 
     def residual_of(self, beta: np.ndarray) -> np.ndarray:
         """p − Kβ, from scratch in the precision of the kernel's rows."""
@@ -63,38 +65,86 @@ class Problem:
             self.kernel.subtract(residual, support, beta[support])
         return residual
 
-    def restrict(self, index: np.ndarray) -> Problem:
-        """The problem of a subset of the samples, the others being held at zero."""
+    def restrict(self, index: np.ndarray, beta: np.ndarray | None = None) -> Problem:
+        """The problem of a subset of the samples, the others being held at `beta`, or at zero.
+
+        The linear term stays: the effect of the others on it is a matter of the residual.
+        """
         return replace(
             self,
             kernel=self.kernel.restrict(index),
             linear=self.linear[index],
             lower=self.lower[index],
             upper=self.upper[index],
-            start=None if self.start is None else self.start[index],
-            start_residual=None,
-            groups=None if self.groups is None else self.groups[index],
+            totals=self.totals if beta is None else self._totals_left(index, beta),
+            labels=None if self.labels is None else self.labels[index],
         )
+
+    def _totals_left(self, index: np.ndarray, beta: np.ndarray) -> tuple[float, ...]:
+        held = beta.copy()
+        held[index] = 0.0
+        return tuple(t - s for t, s in zip(self.totals, sums_of(held, self.by_sign), strict=True))
+
+
+def sums_of(beta: np.ndarray, by_sign: bool) -> tuple[float, ...]:
+    """The sums of β that a problem fixes."""
+    if not by_sign:
+        return (float(beta.sum()),)
+    return float(np.maximum(beta, 0.0).sum()), float(np.minimum(beta, 0.0).sum())
 
 
 def nearest_feasible(
-    beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, total: float = 0.0
+    beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, totals: tuple[float, ...] = (0.0,)
 ) -> np.ndarray:
-    """A feasible β near the given one: within its bounds, and Σβ = total.
+    """A β near the given one, within its bounds and with the given sums."""
+    if len(totals) == 1:
+        return _with_sum(beta, lower, upper, totals[0])
+    on_positive = _sides(beta, lower, upper, totals)
+    zero = np.zeros(len(beta))
+    positive = _with_sum(beta, zero, np.where(on_positive, upper, 0.0), totals[0])
+    return positive + _with_sum(beta, np.where(on_positive, 0.0, lower), zero, totals[1])
 
-    What is within rounding of a bound is put on it. The rest of the sum is taken
-    from the samples between their bounds in proportion to their room, and only if
-    that is not enough from the others.
+
+def _sides(beta, lower, upper, totals: tuple[float, ...]) -> np.ndarray:
+    """Which samples may be positive; the others may be negative.
+
+    A sample stays on the side of its sign, unless the other side is too small for its sum:
+    then samples with the smallest |β| change sides.
+    """
+    on_positive = (beta > 0) | ((beta == 0) & (upper >= -lower))
+    order = np.argsort(np.abs(beta), kind="stable")
+    for side, bounds, total in ((True, upper, totals[0]), (False, -lower, -totals[1])):
+        missing = total - bounds[on_positive == side].sum()
+        if missing > 0:
+            others = order[on_positive[order] != side]
+            enough = int(np.searchsorted(np.cumsum(bounds[others]), missing)) + 1
+            on_positive[others[:enough]] = side
+    return on_positive
+
+
+def _with_sum(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, total: float) -> np.ndarray:
+    """A β within its bounds whose sum is `total`.
+
+    A β within rounding of a bound is put on it. The surplus is taken from the samples
+    between their bounds in proportion to their slack, and only if that is not enough
+    from the others.
     """
     beta = np.clip(beta, lower, upper)
-    snap = 1e-12 * (upper - lower)
+    snap = _SNAP * (upper - lower)
     beta = np.where(upper - beta <= snap, upper, np.where(beta - lower <= snap, lower, beta))
     free = (beta > lower) & (beta < upper)
     for movable in (free, np.ones_like(free)):
         surplus = beta.sum() - total
-        room = np.where(movable, beta - lower if surplus > 0 else beta - upper, 0.0)
-        available = room.sum()
+        slack = np.where(movable, beta - lower if surplus > 0 else beta - upper, 0.0)
+        available = slack.sum()
         # A surplus of mere rounding is left: it would take samples off their bounds by as little.
         if abs(surplus) > _ROUNDING * np.abs(beta).sum() and available != 0:
-            beta = beta - room * min(1.0, surplus / available)
+            beta = beta - slack * min(1.0, surplus / available)
     return beta
+
+
+def snap_to_bounds(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """The same β, with values within rounding of a bound put on it."""
+    near = _SNAP * (upper - lower)
+    beta = np.where(np.abs(beta - upper) <= near, upper, beta)
+    return np.where(np.abs(beta - lower) <= near, lower, beta)

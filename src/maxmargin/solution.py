@@ -45,6 +45,21 @@ class Status(StrEnum):
         return sentences[self]
 
 
+@dataclass(frozen=True, eq=False)
+class Stages:
+    """The support vectors of a stagewise solver in the order in which they were chosen.
+
+    Attributes
+    ----------
+    samples, coefficients : the support vectors and their coefficients
+    intercepts : the constant of the decision function after each of them
+    """
+
+    samples: np.ndarray
+    coefficients: np.ndarray
+    intercepts: np.ndarray
+
+
 @dataclass(eq=False)
 class Solution:
     """The result of a solve.
@@ -52,21 +67,22 @@ class Solution:
     Attributes
     ----------
     beta : float64 array, the signed dual coefficients
-    intercept : the constant b of the decision function
-    status : how the solve ended
+    intercept : the constant b of the decision function; that of an exact solver follows from β
+    status : how the solve ended, as the solver believes
     n_iter : iterations, in the solver's own unit
-    exact : whether the solver aims at the optimum of the whole problem
-    solver, reason : what solved it, and why that one
+    solver, reason : what solved it, and why that one, where the solver called upon another
     details : further figures that the solver wants reported
-    certificate : what `optimality.certify` said of this very β, where the solver asked it
+    certificate : what `optimality.certify` said of this very β, where the solver called it;
+        any other certificate is computed again
+    stages : the models on the way to the last one, where the solver keeps them
     """
 
     beta: np.ndarray
     intercept: float
     status: Status
     n_iter: int
-    exact: bool = True
     solver: str = ""
-    reason: str = ""
+    reason: str = "requested"
     details: dict = field(default_factory=dict)
     certificate: Certificate | None = None
+    stages: Stages | None = None

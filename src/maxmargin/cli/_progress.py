@@ -8,33 +8,42 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from maxmargin.monitor import Monitor, Progress
+from maxmargin.monitor import Progress
 from maxmargin.problem import Problem
+from maxmargin.run import Run
 from maxmargin.solution import Solution
 from maxmargin.solvers import Solver, make_solver
 
 
-def watch_solver(solver: Solver, watch) -> None:
-    """Have every progress of a solver told to somebody.
+class Watched(Solver):
+    """Another solver whose progress is reported.
 
     Parameters
     ----------
-    solver : changed, and so one that nobody else uses
+    base : the solver
     watch : called with (number of the problem, its tol, Progress)
     """
-    solve, numbers = solver.solve, itertools.count()
 
-    def watched_solve(problem: Problem, monitor: Monitor) -> Solution:
-        number, others = next(numbers), monitor.on_progress
+    def __init__(self, base: Solver, watch: Callable[[int, float, Progress], None]):
+        self.base, self.watch = base, watch
+        self.name, self.capabilities = base.name, base.capabilities
+        self._numbers = itertools.count()
+
+    @contextmanager
+    def prepare_batch(self, batch):
+        with self.base.prepare_batch(batch) as (working, prepared):
+            yield Watched(working, self.watch), prepared
+
+    def solve(self, problem: Problem, run: Run) -> Solution:
+        monitor, number = run.monitor, next(self._numbers)
+        others = monitor.on_progress
 
         def on_progress(line: Progress, beta, intercept) -> bool:
-            watch(number, problem.tol, line)
+            self.watch(number, run.tol, line)
             return others is not None and others(line, beta, intercept)
 
         monitor.on_progress = on_progress
-        return solve(problem, monitor)
-
-    solver.solve = watched_solve  # type: ignore[method-assign]
+        return self.base.solve(problem, run)
 
 
 def shows_progress(quiet: bool) -> bool:
@@ -68,8 +77,7 @@ def watched(estimator, n_problems: int, quiet: bool) -> Iterator[None]:
             bar.update(task, completed=done, state=state)
 
         solver = make_solver(estimator.solver, shrinking=estimator.shrinking)
-        watch_solver(solver, watch)
-        estimator.set_params(solver=solver)
+        estimator.set_params(solver=Watched(solver, watch))
         yield
 
 

@@ -129,6 +129,7 @@ def _judge(model, X, y) -> tuple[float, float]:
     from maxmargin.estimators.inputs import validate_training_data
     from maxmargin.estimators.multiclass import binary_tasks, coefficients_by_task
     from maxmargin.optimality import certify
+    from maxmargin.training import LocalSource
 
     names = ("C", "kernel", "degree", "gamma", "coef0", "tol")
     judge = SVC(**{name: getattr(model, name) for name in names})
@@ -138,9 +139,9 @@ def _judge(model, X, y) -> tuple[float, float]:
     sign = -1.0 if len(data.classes) == 2 else 1.0
     by_task = coefficients_by_task(sign * dual_coef, model.n_support_, len(tasks))
     gamma = judge._resolve_gamma(data.X, None)
-    problems = judge._problems(data, tasks, gamma, [None] * len(tasks), 0)
+    problems = LocalSource(judge, data, tasks, gamma).problems([None] * len(tasks))
     violation, objective = 0.0, 0.0
-    for task, problem, coefficients in zip(tasks, problems, by_task.T, strict=True):
+    for task, (problem, _), coefficients in zip(tasks, problems, by_task.T, strict=True):
         beta = np.zeros(len(y))
         beta[model.support_] = coefficients
         certificate = certify(problem, beta[task.index])

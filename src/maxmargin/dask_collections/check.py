@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from maxmargin.dask_collections.partitions import Partition, Rows, TravellingSamples, added
-from maxmargin.estimators.formulations import c_svc
+from maxmargin.formulations import c_svc
 from maxmargin.model import kernel_expansion
 from maxmargin.optimality import gap_of
 from maxmargin.solvers.hierarchical.subproblem import Support, beyond, returning
@@ -136,7 +136,7 @@ class _Look:
         evaluations = self._subtract(residual, known, self._change, rows, members[old])
         evaluations += self._subtract(residual, ~known, answer, rows, members[new])
         beta, lower, upper = beta[index], lower[index], upper[index]
-        gap = gap_of(beta, residual, lower, upper, answer.intercept)
+        gap = gap_of(beta, residual, lower, upper, 0.0, answer.intercept, answer.intercept)
         highest = float(np.max(residual[beta < upper], initial=-np.inf))
         lowest = float(np.min(residual[beta > lower], initial=np.inf))
         index, residual = index[beta == 0], residual[beta == 0]

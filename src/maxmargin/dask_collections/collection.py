@@ -49,6 +49,7 @@ class Collection:
     """The partitions of a training set on their workers, and what the client knows of them."""
 
     def __init__(self, estimator, client: Client, X, y, sample_weight):
+        self.client = client
         check = dask.delayed(check_block, pure=False)
         made = [
             check(*parts)

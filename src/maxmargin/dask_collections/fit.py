@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-import warnings
+from collections.abc import Iterator
 from itertools import combinations
 from operator import attrgetter
 from typing import Any
@@ -11,8 +10,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from distributed import Client, Future, get_client
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from maxmargin.dask_collections.check import Extremes, Question, inspect
 from maxmargin.dask_collections.collection import Collection
@@ -25,15 +22,17 @@ from maxmargin.dask_collections.partitions import (
 )
 from maxmargin.estimators.inputs import TrainingData
 from maxmargin.estimators.multiclass import BinaryTask
-from maxmargin.estimators.watch import watched_task
 from maxmargin.execution.dask import Cluster
+from maxmargin.formulations import c_svc
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
-from maxmargin.monitor import Interrupt, Monitor, Progress
-from maxmargin.report import FitReport, ProblemReport
-from maxmargin.solution import Status
+from maxmargin.monitor import Monitor
+from maxmargin.optimality import infeasibility_of
 from maxmargin.solvers.hierarchical.run import STOPPED, Check, Course, drive, limits_of
 from maxmargin.solvers.hierarchical.solver import HierarchicalSVM
 from maxmargin.solvers.hierarchical.subproblem import Support
+from maxmargin.training.boundary import Outcome, check_feasible, proven_status
+from maxmargin.training.fit import TrainingSource, resolve_gamma
+from maxmargin.training.watch import FitWatch
 
 # Partitions that lend rows to one that lacks a class.
 _LENDERS = 4
@@ -155,94 +154,71 @@ def refuse(estimator, solver) -> None:
         raise ValueError("probability=True is not supported where X is a Dask collection.")
 
 
-def fit_collection(estimator, solver, X, y, sample_weight):
-    """The `fit` of an estimator to a dask array or dataframe; returns it."""
-    start = time.perf_counter()
+def source(estimator, solver, X, y, sample_weight) -> CollectionSource:
+    """The training source of a dask array or dataframe."""
     refuse(estimator, solver)
     client = client_of("fit on a Dask collection")
-    seed = int(check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max))
-    collection = Collection(estimator, client, X, y, sample_weight)
-    gamma = _gamma(estimator, collection)
-    K = len(collection.classes)
-    pairs: list = list(combinations(range(K), 2))
-    if estimator.multi_class == "ovr" and K > 2:
-        pairs = [(code, None) for code in range(K)]
-    context = estimator._init_callback_context(max_subtasks=len(pairs))
-    told = {"X": X, "y": y, "metadata": None}
-    context.call_on_fit_task_begin(estimator=estimator, **told)
-    function = KernelFunction(estimator.kernel, gamma, estimator.coef0, estimator.degree)
-    interrupt = Interrupt()
-    model = _Model(estimator, collection, pairs, gamma)
-    reports = []
-    with Cluster(client) as executor, interrupt.listening():
-        samples = executor.put(
-            TravellingSamples(function, estimator.tol, estimator.cache_size, seed, pairs)
-        )
-        courses: list[OnWorkers] = []
-        for number in range(len(pairs)):
-            watched = watched_task(estimator, context, interrupt, start, model.attributes_now, told)
-            with watched as monitor:
-                if not courses:
-                    limits = limits_of(monitor, executor)
-                    courses = [
-                        OnWorkers(solver, executor, samples, at, collection, pair, estimator.tol,
-                                  seed, limits)
-                        for at, pair in enumerate(pairs)
-                    ]  # fmt: skip
-                    for course in sorted(courses, key=lambda each: -each.size):
-                        course.begin()
-
-                def tell(news: Support, monitor=monitor):
-                    return monitor.update(
-                        news.n_iter, news.violation, news.objective, news.beta, news.intercept
-                    )
-
-                drive(courses[number], list(courses), executor, monitor, tell)
-                model.supports.append(courses[number].support)
-                reports.append(_report(estimator, solver, collection, courses[number], monitor))
-    estimator.__dict__.update(model.attributes())
-    estimator.n_features_in_ = collection.n_features
-    if hasattr(X, "columns"):
-        estimator.feature_names_in_ = np.asarray(X.columns, dtype=object)
-    estimator._paths = [None] * len(pairs)
-    estimator.n_iter_ = np.array([report.n_iter for report in reports], dtype=np.int32)
-    estimator.fit_report_ = FitReport(
-        reports, seconds=time.perf_counter() - start, n_support=len(estimator.support_),
-        tol=estimator.tol,
-    )  # fmt: skip
-    context.call_on_fit_task_end(estimator=estimator, reconstruction_attributes={}, **told)
-    return estimator
+    return CollectionSource(estimator, Collection(estimator, client, X, y, sample_weight), X)
 
 
-def _gamma(estimator, collection: Collection) -> float:
-    if estimator.gamma == "auto":
-        return 1.0 / collection.n_features
-    if estimator.gamma == "scale":
-        variance = collection.variance()
-        return 1.0 / (collection.n_features * variance) if variance != 0 else 1.0
-    return float(estimator.gamma)
+class CollectionSource(TrainingSource):
+    """Partitions on the workers of a Dask cluster: support vectors travel, other rows do not."""
 
+    def __init__(self, estimator, collection: Collection, X):
+        self.estimator, self.collection = estimator, collection
+        self._columns = getattr(X, "columns", None)
+        K = len(collection.classes)
+        self.pairs: list = list(combinations(range(K), 2))
+        if estimator.multi_class == "ovr" and K > 2:
+            self.pairs = [(code, None) for code in range(K)]
+        self.gamma = resolve_gamma(estimator, collection.n_features, collection.variance)
+        self._supports: list[Support] = []
 
-class _Model:
-    """Fitted attributes from the support vectors that came back, those of all pairs together."""
+    @property
+    def names(self) -> list[str]:
+        nothing = np.empty(0)
+        return [
+            BinaryTask(pair[0], pair[1], nothing, nothing).name(self.collection)
+            for pair in self.pairs
+        ]
 
-    def __init__(self, estimator, collection: Collection, pairs: list, gamma: float):
-        self.estimator, self.collection, self.pairs, self.gamma = (
-            estimator, collection, pairs, gamma,
-        )  # fmt: skip
-        self.supports: list[Support] = []
+    def outcomes(self, solver, watch: FitWatch, seed: int) -> Iterator[Outcome]:
+        estimator, collection = self.estimator, self.collection
+        function = KernelFunction(estimator.kernel, self.gamma, estimator.coef0, estimator.degree)
+        with Cluster(collection.client) as executor:
+            samples = executor.put(
+                TravellingSamples(function, estimator.tol, estimator.cache_size, seed, self.pairs)
+            )
+            courses: list[OnWorkers] = []
+            for number in range(len(self.pairs)):
+                with watch.problem() as monitor:
+                    if not courses:
+                        limits = limits_of(monitor, executor)
+                        courses = [
+                            OnWorkers(solver, executor, samples, at, collection, pair,
+                                      estimator.tol, seed, limits)
+                            for at, pair in enumerate(self.pairs)
+                        ]  # fmt: skip
+                        for course in sorted(courses, key=lambda each: -each.size):
+                            course.begin()
 
-    def attributes_now(self, beta, intercept) -> dict:
-        """For callbacks that want to predict: what is finished so far."""
-        return self.attributes()
+                    def tell(news: Support, monitor=monitor):
+                        return monitor.update(
+                            news.n_iter, news.violation, news.objective, news.beta, news.intercept
+                        )
 
-    def attributes(self) -> dict:
-        from maxmargin.estimators.base import _Answer
+                    drive(courses[number], list(courses), executor, monitor, tell)
+                    self._supports.append(courses[number].support)
+                    yield _outcome(solver, courses[number], monitor)
 
+    def now(self, outcomes, beta, intercept):
+        return self.attributes(outcomes)  # what is finished so far
+
+    def attributes(self, outcomes):
         collection = self.collection
         width = collection.n_features
         nothing = sp.csr_array((0, width)) if collection.sparse else np.empty((0, width))
-        parts = [s for s in self.supports if s.rows is not None and len(s.samples)]
+        parts = [s for s in self._supports if s.rows is not None and len(s.samples)]
         rows = Rows.joined([Rows(nothing, np.empty(0, int), np.empty(0)), *(s.rows for s in parts)])
         numbers = np.concatenate([np.empty(0, int), *(s.samples for s in parts)])
         numbers, first = np.unique(numbers, return_index=True)
@@ -250,51 +226,48 @@ class _Model:
         unsolved = Support(np.empty(0, int), np.empty(0))
         tasks, answers = [], []
         for at, (positive, negative) in enumerate(self.pairs):
-            found = self.supports[at] if at < len(self.supports) else unsolved
+            found = self._supports[at] if at < len(self._supports) else unsolved
             index = np.searchsorted(numbers, found.samples)
             signs = np.where(rows.codes[index] == positive, 1.0, -1.0)
             tasks.append(BinaryTask(positive, negative, index, signs))
-            answers.append(_Answer(np.asarray(found.beta, np.float64), found.intercept))
+            answers.append((np.asarray(found.beta, np.float64), found.intercept))
         data = TrainingData(
             rows.X, rows.codes, collection.classes, collection.class_weight, rows.costs, None
         )
-        fixed = {"gamma": self.gamma, "sparse": collection.sparse}
-        attributes = self.estimator._attributes(data, tasks, answers, fixed)
+        attributes = self.estimator._assemble(data, tasks, answers, self.gamma)
+        attributes["_sparse"] = collection.sparse
         attributes["support_"] = numbers[attributes["support_"]].astype(np.int32)
         attributes["shape_fit_"] = (collection.n, width)
+        attributes["n_features_in_"] = width
+        if self._columns is not None:
+            attributes["feature_names_in_"] = np.asarray(self._columns, dtype=object)
         return attributes
 
 
-def _report(estimator, solver, collection, course: OnWorkers, monitor: Monitor) -> ProblemReport:
+def _outcome(solver, course: OnWorkers, monitor: Monitor) -> Outcome:
+    """The answer that came back, judged by what all workers say of it."""
     support, check = course.support, course.check
     status = course.status
     if status in STOPPED:
         status = monitor.should_stop(course.n_iter) or status
-    if status is not Status.CONVERGED:
-        limits = {"max_iter": estimator.max_iter, "time_limit": estimator.time_limit}
-        message = status.message(**limits, tol=estimator.tol)
-        warnings.warn(message, ConvergenceWarning, stacklevel=7)
-    positive, negative = course.pair
-    other = "rest" if negative is None else collection.classes[negative]
-    bounded = np.abs(support.beta) == support.rows.costs
-    last = Progress(
-        monitor.seconds, course.n_iter, check.violation, check.objective, len(support.beta)
-    )
-    return ProblemReport(
-        problem=f"{collection.classes[positive]} vs {other}",
-        solver=solver.name,
-        reason="asked for",
-        status=str(status),
+    beta, costs = np.asarray(support.beta, np.float64), support.rows.costs
+    signs = np.where(support.rows.codes == course.pair[0], 1.0, -1.0)
+    _, lower, upper = c_svc(signs, costs)
+    check_feasible(solver, infeasibility_of(beta, lower, upper), (float(beta.sum()),), (0.0,))
+    return Outcome(
+        beta, support.intercept,
+        status=proven_status(solver, status, check.violation, course.tol),
         exact=solver.exact,
-        seconds=monitor.seconds,
+        solver=solver.name,
+        reason="requested",
         n_iter=course.n_iter,
-        kernel_evaluations=course.evaluations,
-        n_samples=course.size,
-        n_support=len(support.beta),
-        n_bounded=int(np.count_nonzero(bounded)),
+        kkt_violation=check.violation,
         objective=check.objective,
         duality_gap=check.gap,
-        kkt_violation=check.violation,
-        history=(*monitor.history, last),
+        seconds=monitor.seconds,
+        kernel_evaluations=course.evaluations,
+        n_samples=course.size,
+        n_bounded=int(np.count_nonzero(np.abs(beta) == costs)),
+        history=tuple(monitor.history),
         details=course.details(),
-    )
+    )  # fmt: skip

@@ -14,13 +14,14 @@ import scipy.sparse as sp
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from maxmargin.estimators.formulations import c_svc
 from maxmargin.estimators.inputs import _sample_weights
+from maxmargin.formulations import c_svc
 from maxmargin.kernels.buffers import Returned
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix, precision_of_rows
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.row_cache import MEMORY, cache_bytes
 from maxmargin.problem import Problem
+from maxmargin.run import Run
 from maxmargin.solvers.hierarchical.subproblem import Samples, Support, Task, solve_union
 
 # Rows of a class that a partition lends to one that has none of it.
@@ -175,18 +176,16 @@ class TravellingSamples(Samples):
 
     def union(self, parts, number):
         samples, beta, rows = added(parts)
-        return samples, replace(self.problem(rows, number), start=beta), rows
+        memory = cache_bytes(self.cache_size, len(rows.codes))
+        run = Run(tol=self.tol, cache_bytes=memory, random_state=self.seed, start=beta)
+        return samples, self.problem(rows, number), run, rows
 
     def problem(self, rows: Rows, number: int) -> Problem:
         n = len(rows.codes)
         signs = np.where(rows.codes == self.pairs[number][0], 1.0, -1.0)
         kernel = FeatureKernelMatrix(rows.X, self.function, precision_of_rows(n))
         kernel.shared[MEMORY] = self._memory  # the same for one subproblem after the other
-        return Problem(
-            kernel, *c_svc(signs, rows.costs),
-            tol=self.tol, cache_bytes=cache_bytes(self.cache_size, n), random_state=self.seed,
-            groups=rows.codes,
-        )  # fmt: skip
+        return Problem(kernel, *c_svc(signs, rows.costs), labels=rows.codes)
 
 
 def lend(partition: Partition, pair, positive: bool, seed: int) -> Support:

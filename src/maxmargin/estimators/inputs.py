@@ -11,6 +11,8 @@ from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_consistent_length, validate_data
 
+from maxmargin.estimators.multiclass import members_of_classes
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
@@ -31,6 +33,15 @@ class TrainingData:
     class_weight: np.ndarray
     costs: np.ndarray
     sample_weights: np.ndarray | None
+
+    @property
+    def n(self) -> int:
+        return len(self.codes)
+
+    def class_pairs(self, tasks: list) -> tuple[list[tuple[int, int]], list[np.ndarray]]:
+        """The two classes of each task, and the members of each class; nothing one-vs-rest."""
+        pairs = [(task.positive, task.negative) for task in tasks if task.negative is not None]
+        return pairs, members_of_classes(self.codes, len(self.classes)) if pairs else []
 
 
 def validate_training_data(estimator, X, y, sample_weight) -> TrainingData:

@@ -12,6 +12,8 @@ from itertools import combinations
 
 import numpy as np
 
+from maxmargin.formulations import c_svc
+
 
 @dataclass(frozen=True, eq=False)
 class BinaryTask:
@@ -21,6 +23,17 @@ class BinaryTask:
     negative: int | None  # None: all the other classes
     index: np.ndarray
     signs: np.ndarray
+
+    def name(self, data) -> str:
+        """What the report calls it."""
+        other = "rest" if self.negative is None else data.classes[self.negative]
+        return f"{data.classes[self.positive]} vs {other}"
+
+    def formulate(self, data) -> dict:
+        """Its C-SVC: the fields of a `Problem` but for the kernel."""
+        linear, lower, upper = c_svc(self.signs, data.costs[self.index])
+        labels = data.codes[self.index]
+        return {"linear": linear, "lower": lower, "upper": upper, "labels": labels}
 
 
 def members_of_classes(codes: np.ndarray, n_classes: int) -> list[np.ndarray]:

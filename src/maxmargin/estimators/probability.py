@@ -29,7 +29,7 @@ class ProbabilityMixin:
     probability: object
     random_state: object
 
-    def _finish(self, data, X, y, sample_weight):
+    def _finish(self, X, y, sample_weight):
         if self.probability == "deprecated":
             return
         warnings.warn(
@@ -37,7 +37,7 @@ class ProbabilityMixin:
             "removed in version 1.11. Use `CalibratedClassifierCV(SVC(), ensemble=False)` "
             "instead of `SVC(probability=True)`",
             FutureWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
         if self.probability:
             self._calibrated = self._calibrate(X, y, sample_weight)

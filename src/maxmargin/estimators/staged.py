@@ -21,7 +21,7 @@ def staged_decisions(model, X) -> Iterator[np.ndarray]:
     ------
     array of shape (n_samples, n_tasks)
     """
-    paths = model._paths
+    paths = model._stages
     position = np.zeros(model.shape_fit_[0], np.int64)
     position[model.support_] = np.arange(len(model.support_))
     values = [0.0] * len(paths)

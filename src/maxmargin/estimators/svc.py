@@ -12,7 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators.base import BaseSVM
+from maxmargin.estimators.classification import BaseSVClassifier
+from maxmargin.estimators.deferred import dask_collections
 from maxmargin.estimators.inputs import is_dask_collection, validate_features
 from maxmargin.estimators.multiclass import coefficients_by_task, votes
 from maxmargin.estimators.probability import ProbabilityMixin
@@ -20,7 +21,7 @@ from maxmargin.parallel import resolve_n_jobs, session
 
 
 def _has_stages(estimator) -> bool:
-    if None in getattr(estimator, "_paths", [None]):
+    if None in getattr(estimator, "_stages", [None]):
         raise AttributeError(
             "staged_decision_function is not available: the model is not fitted, or its solver "
             "keeps no models on the way."
@@ -28,7 +29,7 @@ def _has_stages(estimator) -> bool:
     return True
 
 
-class SVC(ProbabilityMixin, ClassifierMixin, BaseSVM):
+class SVC(ProbabilityMixin, ClassifierMixin, BaseSVClassifier):
     """C-support vector classification, trained fast and to a proven optimum.
 
     Takes every parameter of :class:`sklearn.svm.SVC` with the same meaning, has
@@ -256,10 +257,8 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
             yield self._shaped(decisions)
 
     def _lazily(self, method: str, X):
-        from maxmargin.dask_collections.predict import lazily
-
         check_is_fitted(self)
-        return lazily(self, method, X)
+        return dask_collections().lazily(self, method, X)
 
     def _shaped(self, decisions: np.ndarray) -> np.ndarray:
         """Values of the binary decision functions in the shape that the user asked for."""

@@ -122,6 +122,7 @@ class KernelMatrix(ABC):
     dtype : precision of `rows`; everything else is float64
     cheap : whether values are computed sooner than they are read from a cache of many rows
     evaluations : kernel values computed so far, those of its subsets included
+    source : the matrix that this one is a copy of in memory, else itself
     shared : what solvers keep for other problems on the same data; one for all subsets
     """
 
@@ -131,6 +132,7 @@ class KernelMatrix(ABC):
 
     def __init__(self, parent: KernelMatrix | None = None):
         self._count: list[int] = [0] if parent is None else parent._count
+        self.source: KernelMatrix = self
         self.shared: dict = {} if parent is None else parent.shared
 
     @property
@@ -198,6 +200,7 @@ class KernelMatrix(ABC):
         """The same matrix with a count of evaluations of its own, for a task on another thread."""
         apart = copy(self)
         apart._count = [0]
+        apart.source = apart if self.source is self else self.source
         return apart
 
     def in_memory(self) -> np.ndarray | None:

@@ -40,6 +40,7 @@ class HeldKernelMatrix(KernelMatrix):
         """The same matrix as another one, all of it computed now."""
         held = cls(kernel.n, kernel.positions(), kernel)
         kernel.rows(np.arange(kernel.n), held._K)
+        held.source = kernel
         return held
 
     def held(self):

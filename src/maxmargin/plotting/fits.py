@@ -161,7 +161,7 @@ def _at_bound(estimator, sample_weight) -> np.ndarray | None:
     """
     from maxmargin.solvers import make_solver
 
-    if not make_solver(estimator.solver).uses_costs:
+    if not make_solver(estimator.solver).capabilities.box:
         return None
     coefficients = estimator.dual_coef_
     if sp.issparse(coefficients):

@@ -17,7 +17,7 @@ from maxmargin.parallel import n_threads, stream_blocks
 from maxmargin.search.folds import Fold, Material
 from maxmargin.search.held_out import Solved
 from maxmargin.search.kernel_store import Matrices, memory_budget
-from maxmargin.solvers.path.solver import RegularisationPath, Unsuited, submatrix
+from maxmargin.solvers.path import NeedsFullSolver, RegularisationPath, submatrix
 
 # Bytes a kernel value, and with the float64 matrix beside the float32 one.
 _SINGLE, _BOTH = 4, 12
@@ -154,7 +154,7 @@ class Chains:
                     now = time.perf_counter()
                     seconds[at] += now - start
                     start = now
-            except Unsuited:
+            except NeedsFullSolver:
                 solved = at
         answers = zip(betas, intercepts.tolist(), decisions.transpose(0, 2, 1), seconds.tolist())
         return [
@@ -175,7 +175,7 @@ class _TaskPath:
         self.held_out = submatrix(K, self.train, self.test)
         self.path = RegularisationPath(
             submatrix(K, self.train, self.train), task.signs, fold.data.costs[task.index],
-            self.matrices.twins(self.kernel)[self.train], chain.tol, chains.interrupt,
+            self.matrices.duplicates(self.kernel)[self.train], chain.tol, chains.interrupt,
         )  # fmt: skip
 
     def solve(self, C: float) -> tuple[np.ndarray, float, np.ndarray]:
@@ -184,7 +184,7 @@ class _TaskPath:
         path.solve(C)
         if not path.precise():
             if not self.may_refine:
-                raise Unsuited
+                raise NeedsFullSolver
             K = self.matrices.get(self.kernel, np.float64)
             self.held_out = submatrix(K, self.train, self.test)
             path.refine(submatrix(K, self.train, self.train))

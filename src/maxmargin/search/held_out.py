@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.estimators.base import _Answer
 from maxmargin.estimators.svc import SVC
 from maxmargin.search.folds import Fold
 
@@ -61,12 +60,9 @@ class HeldOutSVC(SVC):
         if name not in _MADE_WHEN_ASKED or "_solved" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         solved, data = self._solved, self._solved.fold.data
-        answers = [_Answer(*pair) for pair in zip(solved.betas, solved.intercepts)]
-        fixed = {
-            "gamma": getattr(solved.kernel, "gamma", 0.0),
-            "sparse": self._is_sparse(data.X),
-        }
-        made = self._attributes(data, solved.fold.tasks, answers, fixed)
+        answers = list(zip(solved.betas, solved.intercepts))
+        gamma = getattr(solved.kernel, "gamma", 0.0)
+        made = self._assemble(data, solved.fold.tasks, answers, gamma)
         if hasattr(data.X, "shape"):
             made["n_features_in_"] = data.X.shape[1]
         self.__dict__.update(made)

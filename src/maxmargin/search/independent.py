@@ -11,6 +11,7 @@ from sklearn.base import clone
 from maxmargin.estimators.svc import SVC
 from maxmargin.parallel import n_threads
 from maxmargin.search.folds import Fold, Material
+from maxmargin.solvers.registry import make_solver
 
 
 def fit_alone(
@@ -56,7 +57,5 @@ def _order(estimator: SVC, number: int, split: int) -> tuple:
 
 def _continues(estimator: SVC) -> bool:
     """Whether the last solution may be the start of the next: not where limits could show it."""
-    from maxmargin.solvers import make_solver
-
     limited = estimator.max_iter != -1 or estimator.time_limit is not None
     return make_solver(estimator.solver).exact and not limited

@@ -18,7 +18,7 @@ from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.samples import as_samples
 from maxmargin.kernels.user_values import call_kernel
 from maxmargin.parallel import run_blocks, split
-from maxmargin.solvers.path.solver import find_twins
+from maxmargin.solvers.path import find_duplicates
 
 # Share of the free memory that a search may take where the user named no limit.
 _SHARE_OF_FREE_MEMORY = 0.3
@@ -49,7 +49,7 @@ class Matrices:
         self.dtype = np.dtype(precision_of_rows(n))
         self._lock = threading.Lock()
         self._held: dict[tuple[Hashable, np.dtype], np.ndarray] = {}
-        self._twins: dict[Hashable, np.ndarray] = {}
+        self._duplicates: dict[Hashable, np.ndarray] = {}
         self._products: dict[bool, tuple[np.ndarray, np.ndarray]] = {}
 
     def get(self, kernel, dtype=None) -> np.ndarray:
@@ -63,13 +63,13 @@ class Matrices:
                 self._held[key] = self._compute(*key)
             return self._held[key]
 
-    def twins(self, kernel) -> np.ndarray:
-        """Which samples are the same to the kernel; see `find_twins`."""
+    def duplicates(self, kernel) -> np.ndarray:
+        """Which samples are the same to the kernel; see `find_duplicates`."""
         K = self.get(kernel)
         with self._lock:
-            if kernel not in self._twins:
-                self._twins[kernel] = find_twins(K)
-            return self._twins[kernel]
+            if kernel not in self._duplicates:
+                self._duplicates[kernel] = find_duplicates(K)
+            return self._duplicates[kernel]
 
     def drop(self, kernels) -> None:
         """Forget matrices that nobody will ask for again."""

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import inspect
-from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from maxmargin.solvers.auto import Auto
-from maxmargin.solvers.base import Solver
-from maxmargin.solvers.cluster.solver import ClusterSVM
-from maxmargin.solvers.decomposition.solver import Decomposition
-from maxmargin.solvers.greedy.solver import GreedyStagewise
-from maxmargin.solvers.hierarchical.solver import HierarchicalSVM
-from maxmargin.solvers.irwls.solver import IRWLS
-from maxmargin.solvers.smo.solver import SMO
+from maxmargin.solvers.base import Capabilities, Solver
+from maxmargin.solvers.registry import HOMES, SOLVERS, make_solver
 
-SOLVERS: dict[str, type[Solver]] = {
-    solver.name: solver
-    for solver in (
-        Auto,
-        Decomposition,
-        SMO,
-        IRWLS,
-        ClusterSVM,
-        HierarchicalSVM,
-        GreedyStagewise,
-    )
-}
+if TYPE_CHECKING:
+    from maxmargin.solvers.auto import Auto
+    from maxmargin.solvers.cluster import ClusterSVM
+    from maxmargin.solvers.decomposition import Decomposition
+    from maxmargin.solvers.greedy import GreedyStagewise
+    from maxmargin.solvers.hierarchical import HierarchicalSVM
+    from maxmargin.solvers.irwls import IRWLS
+    from maxmargin.solvers.smo import SMO
 
 __all__ = [
     "IRWLS",
     "SMO",
     "SOLVERS",
     "Auto",
+    "Capabilities",
     "ClusterSVM",
     "Decomposition",
     "GreedyStagewise",
@@ -40,18 +31,14 @@ __all__ = [
     "make_solver",
 ]
 
-
-def make_solver(solver: str | Solver, *, shrinking: bool = True) -> Solver:
-    """The solver of that name, or the object itself, whose own options then count."""
-    if isinstance(solver, Solver):
-        return solver
-    if not isinstance(solver, str) or solver not in SOLVERS:
-        raise ValueError(
-            f"solver must be one of {sorted(SOLVERS)} or a solver object, got {solver!r}."
-        )
-    return SOLVERS[solver](**({"shrinking": shrinking} if _may_shrink(solver) else {}))
+_PACKAGES = dict(HOMES.values())
 
 
-@cache
-def _may_shrink(solver: str) -> bool:
-    return "shrinking" in inspect.signature(SOLVERS[solver]).parameters
+def __getattr__(name: str):
+    if name in _PACKAGES:
+        return getattr(import_module(_PACKAGES[name]), name)
+    raise AttributeError(f"module 'maxmargin.solvers' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

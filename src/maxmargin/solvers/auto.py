@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
+from maxmargin.run import Run
 from maxmargin.solution import Solution
-from maxmargin.solvers.base import Solver
-from maxmargin.solvers.decomposition.solver import Decomposition
-from maxmargin.solvers.smo.solver import SMO
+from maxmargin.solvers.base import Capabilities, Solver
+from maxmargin.solvers.decomposition import Decomposition
+from maxmargin.solvers.smo import SMO
 
 # Working sets of fewer rows than this do not repay their selection.
 _MIN_CACHED_ROWS = 64
 
 
 class Auto(Solver):
-    """Takes the block method wherever the cache holds a working set, else pair steps.
+    """Takes the block method wherever the cache holds a working set, else SMO.
 
     Parameters
     ----------
@@ -23,15 +23,15 @@ class Auto(Solver):
     """
 
     name = "auto"
-    side_by_side = True
+    capabilities = Capabilities(thread_safe=True)
 
     def __init__(self, shrinking: bool = True):
         self.shrinking = shrinking
 
-    def choose(self, problem: Problem) -> tuple[Solver, str]:
+    def choose(self, problem: Problem, run: Run) -> tuple[Solver, str]:
         """The solver for a problem, and why."""
         row_bytes = problem.n * problem.kernel.dtype.itemsize
-        rows = problem.cache_bytes // row_bytes
+        rows = run.cache_bytes // row_bytes
         if rows < min(_MIN_CACHED_ROWS, problem.n):
             return (
                 SMO(shrinking=self.shrinking),
@@ -43,12 +43,12 @@ class Auto(Solver):
             return solver, f"{problem.n} samples fit one working set"
         return solver, f"{problem.n} samples: working sets of {solver.working_set}"
 
-    def solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        solver, reason = self.choose(problem)
-        solution = solver.solve(problem, monitor)
+    def solve(self, problem: Problem, run: Run) -> Solution:
+        solver, reason = self.choose(problem, run)
+        solution = solver.solve(problem, run)
         steps = solution.details.get("second_order")
         if steps:
             kinds = " and ".join(dict.fromkeys(steps))
             reason += f"; {kinds} steps took over"
-        solution.reason = reason
+        solution.solver, solution.reason = solver.name, reason
         return solution

@@ -19,7 +19,7 @@ _LANDMARKS = 100
 
 
 def partition(
-    problem: Problem, signs: np.ndarray, features, clustering, clusters: str | int,
+    problem: Problem, signs: np.ndarray, features, clustering, clusters: str | int, seed: int,
     should_stop: Callable[[], object],
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Cluster number of each sample, and the pseudo-centre of each cluster.
@@ -28,19 +28,17 @@ def partition(
     side, and both it and one-vs-one meet each class again and again: the clusters of
     a class are kept with the kernel matrix that all these problems share (section 3.1).
     """
-    groups = signs if problem.groups is None else problem.groups
+    labels = signs if problem.labels is None else problem.labels
     positions = problem.kernel.positions()
     shared = problem.kernel.shared.setdefault(("clusters", repr(clustering), clusters), {})
     # A copy: problems in other threads may have other samples of the same class.
     known = dict(shared)
-    members = {code: np.flatnonzero(groups == code) for code in np.unique(groups)}
+    members = {code: np.flatnonzero(labels == code) for code in np.unique(labels)}
 
     def find(code) -> None:
         X = features[members[code]]
         n_clusters = round(X.shape[0] ** 0.5) if clusters == "sqrt" else int(clusters)
-        found = _cluster(
-            X, min(n_clusters, X.shape[0]), clustering, problem.random_state, should_stop
-        )
+        found = _cluster(X, min(n_clusters, X.shape[0]), clustering, seed, should_stop)
         parts = np.split(np.argsort(found, kind="stable"), np.cumsum(np.bincount(found))[:-1])
         centre = np.array([part[pseudo_centre(X[part])] for part in parts])
         known[code] = (positions[members[code]], found, centre)

@@ -9,11 +9,12 @@ import numpy as np
 from maxmargin.kernels.feature_matrix import KernelMatrix
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.problem import Problem
+from maxmargin.run import Run
 from maxmargin.solvers.cluster.averaged_kernel import averaged_kernel
 
 # A C times kernel value up to which a problem is solved at once, not by continuation.
 EASY_C = 100.0
-# Of a bound: what is as near to it is at it.
+# Part of a bound within which a β is at it.
 ROUNDING = 1e-12
 # Reduced problems up to this size are solved with float64 kernel values, whatever the whole has:
 # where C is large, float32 ones cost more steps than they save time.
@@ -86,42 +87,43 @@ class Reduction:
         """What |β| of each unit can be."""
         return np.bincount(self.owner, self.capacity)
 
-    def problem(self, whole: Problem, beta: np.ndarray, exact: bool = True) -> Problem:
-        """The reduced problem; a unit starts with the β of all its samples together.
+    def problem(
+        self, whole: Problem, run: Run, beta: np.ndarray, exact: bool = True
+    ) -> tuple[Problem, Run]:
+        """The reduced problem and its run; a unit starts with the β of all its samples together.
 
         Unless it is to be `exact`, kernel values may stay in the precision of the rows.
         """
         n = len(self.starts)
         bound = self.bound
         positive = whole.upper[self.first] > 0
-        kernel, memory = self._kernel(whole, exact)
-        return replace(
-            whole,
-            kernel=kernel,
+        kernel, memory = self._kernel(whole, run.cache_bytes, exact)
+        reduced = Problem(
+            kernel,
             linear=whole.linear[self.first],
             lower=np.where(positive, 0.0, -bound),
             upper=np.where(positive, bound, 0.0),
-            cache_bytes=memory,
-            start=np.bincount(self.owner, beta, n) if beta.any() else None,
-            groups=None if whole.groups is None else whole.groups[self.first],
+            labels=None if whole.labels is None else whole.labels[self.first],
         )
+        start = np.bincount(self.owner, beta, n) if beta.any() else None
+        return reduced, replace(run, cache_bytes=memory, start=start, start_residual=None)
 
-    def _kernel(self, whole: Problem, exact: bool) -> tuple[KernelMatrix, int]:
+    def _kernel(self, whole: Problem, cache_bytes: int, exact: bool) -> tuple[KernelMatrix, int]:
         """The kernel matrix of the units, and the memory that it leaves to the base solver."""
         n = len(self.starts)
         if len(self.members) > n:
-            held = min(whole.cache_bytes // 2, _DOUBLE_PRECISION_BYTES)
+            held = min(cache_bytes // 2, _DOUBLE_PRECISION_BYTES)
             kernel = averaged_kernel(whole.kernel, self.members, self.starts, self.weights, held)
-            return kernel, whole.cache_bytes - (8 * n * n if 8 * n * n <= held else 0)
+            return kernel, cache_bytes - (8 * n * n if 8 * n * n <= held else 0)
         kernel = whole.kernel.restrict(self.members)
-        fits = 8 * n * n <= min(whole.cache_bytes, _DOUBLE_PRECISION_BYTES)
+        fits = 8 * n * n <= min(cache_bytes, _DOUBLE_PRECISION_BYTES)
         if fits and hardness(kernel, whole) > EASY_C:
             kernel = whole.kernel.restrict_in_double(self.members)
         elif fits and not exact and n <= _HELD_UNITS:
             values = np.empty((n, n), kernel.dtype)
             kernel.rows(np.arange(n), values)
-            return PrecomputedKernelMatrix(values, parent=kernel), whole.cache_bytes - values.nbytes
-        return kernel, whole.cache_bytes
+            return PrecomputedKernelMatrix(values, parent=kernel), cache_bytes - values.nbytes
+        return kernel, cache_bytes
 
     def spread(self, beta: np.ndarray) -> np.ndarray:
         """β of all samples: each has its share of its unit's (Proposition 2.1)."""

@@ -17,11 +17,13 @@ from sklearn.base import ClusterMixin
 
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import certificate_from, certify
-from maxmargin.problem import Problem
+from maxmargin.problem import Problem, snap_to_bounds
+from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers.base import Solver
+from maxmargin.solvers.base import Capabilities, Solver
 from maxmargin.solvers.cluster.partition import partition, pseudo_centre, sample_features
-from maxmargin.solvers.cluster.reduction import EASY_C, ROUNDING, Reduction, hardness
+from maxmargin.solvers.cluster.reduction import EASY_C, Reduction, hardness
+from maxmargin.solvers.registry import make_solver
 
 # Samples this far beyond the margin (y·d(x) < 1 − band) are taken for boundary support vectors.
 _BOUNDARY_BAND = 0.2
@@ -95,16 +97,14 @@ class ClusterSVM(Solver):
         self.continuation = continuation
 
     @property
-    def exact(self) -> bool:  # type: ignore[override]
-        return self.passes is None
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
+        return Capabilities(exact=self.passes is None, uses_features=True)
 
-    def solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        from maxmargin.solvers import make_solver
-
-        return _Run(self, make_solver(self.base), problem, monitor).until_done()
+    def solve(self, problem: Problem, run: Run) -> Solution:
+        return _ClusterRun(self, make_solver(self.base), problem, run).until_done()
 
 
-class _Run:
+class _ClusterRun:
     """The state of one solve: what stands for itself, for its cluster, or for neither.
 
     Attributes
@@ -114,18 +114,19 @@ class _Run:
     averaged : whether a sample is in the part of its cluster that its mean stands for
     """
 
-    def __init__(self, options: ClusterSVM, base: Solver, problem: Problem, monitor: Monitor):
-        self.options, self.base, self.problem, self.monitor = options, base, problem, monitor
-        self.signs = _signs(problem)
+    def __init__(self, options: ClusterSVM, base: Solver, problem: Problem, run: Run):
+        self.options, self.base, self.problem, self.run = options, base, problem, run
+        self.monitor = run.monitor
+        self.signs = np.where(problem.upper > 0, 1.0, -1.0)
         start = time.perf_counter()
         self.features = sample_features(problem.kernel)
         self.cluster, self.centre = partition(
             problem, self.signs, self.features, options.clustering, options.clusters,
-            lambda: monitor.should_stop(0),
+            run.random_state, lambda: self.monitor.should_stop(0),
         )  # fmt: skip
         self.clustering_seconds = time.perf_counter() - start
         self.averaged = np.zeros(problem.n, bool)
-        self.beta = self.trained = problem.initial_beta()
+        self.beta = self.trained = run.initial_beta(problem)
         # What was a support vector in the last fit is likely to be one again.
         self._move(self.beta != 0)
         self.n_iter = 0
@@ -148,7 +149,7 @@ class _Run:
                 break
             violation, stop = self._tell()
             status = stop or status
-            if violation <= self.problem.tol or stop is not None or not self._split(slack):
+            if violation <= self.run.tol or stop is not None or not self._split(slack):
                 break
         while last and status not in _STOPPED and self._is_poor():
             self._move(self.contradicted)
@@ -176,17 +177,21 @@ class _Run:
         start = time.perf_counter()
         problem = self.problem
         reduction = Reduction.of(problem, self.cluster, self.averaged, self.centre, bounds)
-        reduced = reduction.problem(problem, self.trained, self.options.exact)
-        solution = self._solve_by_continuation(reduced, reduction)
-        self.trained = self.beta = _on_bounds(reduction.expansion(solution.beta), problem)
+        reduced, run = reduction.problem(problem, self.run, self.trained, self.options.exact)
+        solution = self._solve_by_continuation(reduced, run, reduction)
+        self.trained = self.beta = self._snapped(reduction.expansion(solution.beta))
         support = np.flatnonzero(self.trained)
         self.residual = problem.linear - problem.kernel.product(support, self.trained[support])
         self.misplaced = reduction.first[reduction.stands_for_cluster & (solution.beta != 0)]
         self.contradicted = reduction.contradicted(solution.beta)
         if ((self.trained < problem.lower) | (self.trained > problem.upper)).any():
-            self.beta = _on_bounds(reduction.spread(solution.beta), problem)
+            self.beta = self._snapped(reduction.spread(solution.beta))
         self._record(reduction, time.perf_counter() - start)
         return solution.status, self.signs * (solution.intercept - self.residual)
+
+    def _snapped(self, beta: np.ndarray) -> np.ndarray:
+        """The same β, with values that a division left next to a bound put on it."""
+        return snap_to_bounds(beta, self.problem.lower, self.problem.upper)
 
     def _tell(self) -> tuple[float, Status | None]:
         """Tell the monitor of a pass: the KKT violation of the whole problem, a wish to stop.
@@ -200,21 +205,21 @@ class _Run:
             self.n_iter, now.kkt_violation, now.objective, self.beta, now.intercept
         )
 
-    def _solve_by_continuation(self, reduced: Problem, reduction: Reduction) -> Solution:
+    def _solve_by_continuation(self, reduced: Problem, run: Run, reduction: Reduction) -> Solution:
         """Solve with a part of C first, then with ten times that, until it is C.
 
         Where C is large, β/C hardly depends on it any more, but a solver whose steps
         do not grow with C needs more of them to bring a sample to its bound.
         """
-        beta = reduced.initial_beta()
+        beta = run.initial_beta(reduced)
         for factor in _stages(reduced) if self.options.continuation else [1.0]:
-            stage = replace(
-                reduced,
-                lower=factor * reduced.lower,
-                upper=factor * reduced.upper,
+            stage = replace(reduced, lower=factor * reduced.lower, upper=factor * reduced.upper)
+            stage_run = replace(
+                run,
                 start=factor * beta if beta.any() else None,
+                monitor=_PassMonitor(self.monitor, reduction, self.n_iter),
             )
-            solution = self.base.solve(stage, _PassMonitor(self.monitor, reduction, self.n_iter))
+            solution = self.base.solve(stage, stage_run)
             self.n_iter += solution.n_iter
             beta = solution.beta / factor
             if solution.status in _STOPPED:
@@ -236,7 +241,7 @@ class _Run:
         if self.options.boundary_clusters:
             bounded = outside & ~np.isin(self.cluster, self.cluster[slack >= -_BOUNDARY_BAND])
             leaves &= ~bounded
-            leaves |= self.averaged & (slack > -self.problem.tol)
+            leaves |= self.averaged & (slack > -self.run.tol)
         self._move(leaves, bounded)
         return bool(leaves.any() or bounded.any())
 
@@ -253,18 +258,16 @@ class _Run:
             self.centre[number] = part[pseudo_centre(self.features[part])]
 
     def _record(self, reduction: Reduction, seconds: float) -> None:
-        groups = self.problem.groups if self.problem.groups is not None else self.signs
-        codes, counts = np.unique(groups[reduction.first], return_counts=True)
+        labels = self.problem.labels if self.problem.labels is not None else self.signs
+        codes, counts = np.unique(labels[reduction.first], return_counts=True)
         self.n_train.append(len(reduction.first))
         self.n_train_by_class.append({int(c): int(k) for c, k in zip(codes, counts)})
         self.training_seconds.append(seconds)
 
     def _solution(self, status: Status) -> Solution:
-        if self.beta is self.trained:
-            certificate = certificate_from(self.problem, self.beta, self.residual)
-        else:
-            certificate = certify(self.problem, self.beta)
-        optimal = certificate.kkt_violation <= self.problem.tol
+        known = self.residual if self.beta is self.trained else None
+        certificate = certify(self.problem, self.beta, known)
+        optimal = certificate.kkt_violation <= self.run.tol
         intercept = certificate.intercept
         if optimal:
             status = Status.CONVERGED
@@ -283,8 +286,7 @@ class _Run:
             "training_seconds": self.training_seconds,
         }
         return Solution(
-            self.beta, intercept, status, self.n_iter, exact=self.options.exact,
-            solver=self.options.name, reason="asked for", details=details, certificate=certificate,
+            self.beta, intercept, status, self.n_iter, details=details, certificate=certificate,
         )  # fmt: skip
 
 
@@ -306,13 +308,6 @@ class _PassMonitor(Monitor):
         return self._whole.update(self._before + n_iter, violation, objective, spread, intercept)
 
 
-def _on_bounds(beta: np.ndarray, problem: Problem) -> np.ndarray:
-    """The same β, with what a division left next to a bound put on it."""
-    near = ROUNDING * (problem.upper - problem.lower)
-    beta = np.where(np.abs(beta - problem.upper) <= near, problem.upper, beta)
-    return np.where(np.abs(beta - problem.lower) <= near, problem.lower, beta)
-
-
 def _stages(problem: Problem) -> np.ndarray:
     """Parts of C to solve with in turn: ascending powers of ten up to 1."""
     n_stages = int(np.ceil(np.log10(max(hardness(problem.kernel, problem) / EASY_C, 1.0))))
@@ -329,13 +324,3 @@ def best_intercept(problem: Problem, residual: np.ndarray) -> float:
     falls = np.cumsum((problem.upper - problem.lower)[order])
     at = int(np.searchsorted(falls, problem.upper.sum()))
     return float(residual[order[min(at, problem.n - 1)]])
-
-
-def _signs(problem: Problem) -> np.ndarray:
-    """The label of each sample, read from its bounds."""
-    positive, negative = problem.lower == 0, problem.upper == 0
-    if not (positive ^ negative).all():
-        raise ValueError(
-            "solver='cluster' clusters the samples of a class, so it is for classification only."
-        )
-    return np.where(positive, 1.0, -1.0)

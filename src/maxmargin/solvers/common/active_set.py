@@ -6,7 +6,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +17,7 @@ from maxmargin.parallel import n_threads, run_beside, run_blocks, split
 from maxmargin.problem import Problem
 from maxmargin.solvers.common.pair_steps import steps_on_block
 from maxmargin.solvers.common.radix_select import largest
+from maxmargin.solvers.common.shrinking import settled, worth_shrinking_to
 
 _GATHER_ROWS = 128
 # Rows of this many values for one that is wanted: nearly each lies in a cache line of its own.
@@ -28,10 +28,6 @@ _MANY_FREE = 2
 _WORST = 8
 # Kernel values that one thread passes over in the time that it takes to wake another.
 _WORTH_THREADS = 200_000
-# Samples at a bound are set aside when they keep this much of the violation away from leaving it.
-_SAFETY = 1.0
-# Setting samples aside moves the cached rows: it pays only where a good part of them goes.
-_WORTH_SHRINKING = 0.6
 # Moves of a sample whose kernel row is computed and forgotten each time.
 _PASSING_MOVES = 3
 # Part of the largest residual that single precision may lose over the steps of a round: the root
@@ -50,6 +46,7 @@ class ActiveSet:
     ----------
     whole : the problem of all samples
     problem : the problem of the active samples
+    tol : the KKT violation at which the whole problem counts as solved
     index : their numbers in the whole problem
     beta, residual : float64; residual is p − Kβ over all samples of the whole problem
     seconds : where the time went
@@ -58,11 +55,14 @@ class ActiveSet:
     def __init__(
         self,
         problem: Problem,
+        tol: float,
+        cache_bytes: int,
         beta: np.ndarray,
         residual: np.ndarray,
         seconds: defaultdict[str, float],
     ):
         self.whole = self.problem = problem
+        self.tol, self.cache_bytes = tol, cache_bytes
         self.seconds = seconds
         self.index = np.arange(problem.n)
         self.beta, self.residual = beta.copy(), residual.copy()
@@ -76,7 +76,7 @@ class ActiveSet:
     @cached_property
     def cache(self) -> RowCache:
         """The rows of active samples; made when first wanted, which some problems never do."""
-        return RowCache(self.problem.kernel, self.problem.cache_bytes)
+        return RowCache(self.problem.kernel, self.cache_bytes)
 
     def _remember(self, objective: float) -> None:
         """The state that `objective` counts from; samples set aside do not move after it."""
@@ -113,15 +113,17 @@ class ActiveSet:
         """The samples strictly between their bounds."""
         return np.flatnonzero((self.beta > self.problem.lower) & (self.beta < self.problem.upper))
 
-    def go_on(self, problem: Problem, beta: np.ndarray, residual: np.ndarray) -> bool:
+    def resume_with(
+        self, problem: Problem, tol: float, beta: np.ndarray, residual: np.ndarray
+    ) -> bool:
         """Take over a better residual of all samples, unless one set aside violates by it."""
         aside = np.ones(problem.n, bool)
         aside[self.index] = False
         violation, intercept = violation_and_intercept(beta, residual, problem.lower, problem.upper)
-        at_rest = settled(problem, beta, residual, intercept, max(violation, problem.tol))
+        at_rest = settled(problem, beta, residual, intercept, max(violation, tol))
         if problem.kernel is not self.whole.kernel or not at_rest[aside].all():
             return False
-        self.whole, self.problem = problem, replace(self.problem, tol=problem.tol)
+        self.whole, self.tol = problem, tol
         self._of_all = beta.copy()
         self.move_to(beta[self.index], residual[self.index])
         self._remember(-0.5 * float(beta @ (problem.linear + residual)))
@@ -340,12 +342,9 @@ class ActiveSet:
         return free & ((moves > _PASSING_MOVES) | (2 * np.count_nonzero(free) > len(free)))
 
     def unsettled(self) -> np.ndarray:
-        """Those that are not safely at their bound, or all where that is most of them."""
-        violation, intercept = self.violation_and_intercept()
-        margin = max(_SAFETY * violation, self.problem.tol)
-        kept = np.flatnonzero(~settled(self.problem, self.beta, self.residual, intercept, margin))
-        few = 2 <= len(kept) <= _WORTH_SHRINKING * self.n
-        return kept if few else np.arange(self.n)
+        """The samples that may still move, or all where that is most of them."""
+        kept = worth_shrinking_to(self.problem, self.beta, self.residual, self.tol)
+        return np.arange(self.n) if kept is None else kept
 
     def shrink(self) -> bool:
         """Set samples aside that are safely at their bound; whether any were."""
@@ -354,7 +353,7 @@ class ActiveSet:
             return False
         objective = self.objective()
         self.beta_of_all()  # keeps what those set aside have
-        self.problem = self.problem.restrict(kept)
+        self.problem = self.problem.restrict(kept, self.beta)
         self.index, self.diagonal = self.index[kept], self.diagonal[kept]
         self.beta, self.residual = self.beta[kept], self.residual[kept]
         self._exact = self._exact[kept]
@@ -363,11 +362,3 @@ class ActiveSet:
             self.cache.restrict(kept, self.problem.kernel)
         self._remember(objective)
         return True
-
-
-def settled(problem: Problem, beta, residual, intercept: float, margin: float) -> np.ndarray:
-    """Whether a sample is at a bound, and by more than `margin` from leaving it."""
-    at_upper, at_lower = beta >= problem.upper, beta <= problem.lower
-    return (at_upper & (residual > intercept + margin)) | (
-        at_lower & (residual < intercept - margin)
-    )

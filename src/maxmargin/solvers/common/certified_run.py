@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from maxmargin.monitor import Monitor
 from maxmargin.optimality import Certificate, certificate_from, certify
 from maxmargin.problem import Problem
-from maxmargin.solution import Status
+from maxmargin.run import Run
+from maxmargin.solution import Solution, Status
 from maxmargin.solvers.common.free_system import polish, solve_free
 from maxmargin.solvers.common.precision import Passes, precise_enough
 
@@ -24,25 +24,25 @@ _EXACT = 1e-8
 _ROUNDING = 1e-9
 
 
-def judged(problem: Problem, beta: np.ndarray) -> Certificate:
-    """The certificate of β, or for a draft an estimate of it that costs a third."""
-    if problem.draft:
+def certify_or_estimate(problem: Problem, run: Run, beta: np.ndarray) -> Certificate:
+    """The certificate of β, or for a provisional answer an estimate at a third of the cost."""
+    if run.provisional:
         return certificate_from(problem, beta, problem.residual_of(beta))
     return certify(problem, beta)
 
 
-def start_of(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+def start_of(problem: Problem, run: Run) -> tuple[np.ndarray, np.ndarray]:
     """β to start from and its residual, in the precision of the rows where that will do."""
-    beta = problem.initial_beta()
+    beta = run.initial_beta(problem)
     if not beta.any():
         return beta, problem.linear
-    known = problem.start_residual
-    if known is not None and problem.start is not None:
-        moved = np.abs(beta - problem.start)
+    known = run.start_residual
+    if known is not None and run.start is not None:
+        moved = np.abs(beta - run.start)
         if (moved <= _ROUNDING * (problem.upper - problem.lower)).all():
             return beta, known
-    estimate = replace(problem, draft=precise_enough(problem, beta))
-    return beta, judged(estimate, beta).residual
+    estimate = replace(run, provisional=precise_enough(problem, run.tol, beta))
+    return beta, certify_or_estimate(problem, estimate, beta).residual
 
 
 class CertifiedRun(ABC):
@@ -50,15 +50,20 @@ class CertifiedRun(ABC):
 
     Attributes
     ----------
-    may_shrink : whether the present pass may set samples aside
+    whole : the problem as it was given; the certificate is about it
+    problem : the same problem, with kernel rows in the precision of the present pass
+    may_shrink : whether the present pass may shrink its set of active samples
     rows_failed : whether the last pass ended because its rows lack precision
     seconds : where the time went
     """
 
     certificate: Certificate
+    # Up to this many samples the solution is refined to the exact one, which is cheap there.
+    refined_samples = REFINED_SAMPLES
 
-    def __init__(self, problem: Problem, monitor: Monitor, shrinking: bool):
-        self.problem, self.monitor, self.shrinking = problem, monitor, shrinking
+    def __init__(self, problem: Problem, run: Run, shrinking: bool):
+        self.whole = self.problem = problem
+        self.run, self.monitor, self.shrinking = run, run.monitor, shrinking
         self.may_shrink = shrinking
         self.rows_failed = False
         self.n_iter = 0
@@ -66,12 +71,12 @@ class CertifiedRun(ABC):
 
     @abstractmethod
     def _optimise(
-        self, problem: Problem, beta: np.ndarray, residual: np.ndarray, max_rounds: float = np.inf
+        self, tol: float, beta: np.ndarray, residual: np.ndarray, max_rounds: float = np.inf
     ) -> tuple[np.ndarray, Status | None]:
         """Rounds until the active samples are optimal; β of all, and the reason to stop early."""
 
     def left_some_out(self) -> bool:
-        """Whether the last pass set samples aside, or may have done so."""
+        """Whether the last pass shrank its set of active samples, or may have done so."""
         return self.may_shrink
 
     def running_residual(self, beta: np.ndarray) -> np.ndarray | None:
@@ -82,25 +87,34 @@ class CertifiedRun(ABC):
         """The seconds as a report's details have them."""
         return {f"seconds_{name}": round(value, 6) for name, value in self.seconds.items()}
 
+    def solution(self, status: Status, details: dict | None = None) -> Solution:
+        """The last certified β as a solver's answer."""
+        found = self.certificate
+        return Solution(
+            found.beta, found.intercept, status, self.n_iter,
+            details=details or {}, certificate=found,
+        )  # fmt: skip
+
     def until_certified(self) -> Status:
         """Optimise until the float64 gradient of all samples agrees that it is the optimum.
 
         The running residual drifts, the more so with float32 rows. It is replaced by
-        the certificate's, and the rounds go on: what is left is small, and converges
+        the certificate's, and the rounds go on: the rest is small, and converges
         like iterative refinement. If it does not, float64 rows are the last resort.
         """
-        beta, residual = start_of(self.problem)
-        passes = Passes()
+        tol = self.run.tol
+        beta, residual = start_of(self.problem, self.run)
+        passes = Passes(tol)
         while True:
-            self.may_shrink = self.shrinking and passes.may_shrink(self.problem.tol)
-            beta, stop = self._optimise(self.problem, beta, residual)
+            self.may_shrink = self.shrinking and passes.may_shrink()
+            beta, stop = self._optimise(tol, beta, residual)
             if self.refines and stop is None and self._solved_exactly(beta):
                 return Status.CONVERGED
             # Where the rows lack precision, the next pass improves more than a linear system can.
-            self._certify(beta, improve=stop is None and precise_enough(self.problem, beta))
+            self._certify(beta, improve=stop is None and precise_enough(self.problem, tol, beta))
             beta, residual = self.certificate.beta, self.certificate.residual
             violation = self.certificate.kkt_violation
-            if violation <= self.problem.tol:
+            if violation <= tol:
                 self._refine()
                 return Status.CONVERGED
             if stop is not None:
@@ -114,15 +128,15 @@ class CertifiedRun(ABC):
 
     def _certify(self, beta: np.ndarray, improve: bool) -> None:
         start = time.perf_counter()
-        residual = self.running_residual(beta) if self.problem.draft else None
+        residual = self.running_residual(beta) if self.run.provisional else None
         if residual is not None:
-            self.certificate = certificate_from(self.problem, beta, residual)
-            if self.certificate.kkt_violation <= self.problem.tol:
+            self.certificate = certificate_from(self.whole, beta, residual)
+            if self.certificate.kkt_violation <= self.run.tol:
                 return
-        self.certificate = judged(self.problem, beta)
-        improve = improve and not self.problem.draft
-        if improve and self.certificate.kkt_violation > self.problem.tol:
-            self.certificate = polish(self.problem, self.certificate)
+        self.certificate = certify_or_estimate(self.whole, self.run, beta)
+        improve = improve and not self.run.provisional
+        if improve and self.certificate.kkt_violation > self.run.tol:
+            self.certificate = polish(self.certificate)
         self.seconds["certificate"] += time.perf_counter() - start
 
     def _solved_exactly(self, beta: np.ndarray) -> bool:
@@ -130,32 +144,31 @@ class CertifiedRun(ABC):
         residual = self.running_residual(beta)
         if residual is None:
             return False
-        self.certificate = certify(self.problem, solve_free(self.problem, beta, residual))
+        self.certificate = certify(self.whole, solve_free(self.problem, beta, residual))
         return self.certificate.kkt_violation <= self.goal
 
     @property
     def refines(self) -> bool:
         """Whether the answer will be made exact."""
-        wanted = self.problem.refine and not self.problem.draft
-        return wanted and self.problem.n <= REFINED_SAMPLES
+        wanted = self.run.refine and not self.run.provisional
+        return wanted and self.problem.n <= self.refined_samples
 
     @property
     def goal(self) -> float:
         """The KKT violation at which the answer is good enough."""
-        return _EXACT * self.problem.tol if self.refines else self.problem.tol
+        return _EXACT * self.run.tol if self.refines else self.run.tol
 
     def _refine(self) -> None:
         """Small problems go on to the exact optimum: a linear system, then a round, in turn."""
         if not self.refines:
             return
         for _ in range(_REFINEMENTS):
-            best = self.certificate = polish(self.problem, self.certificate)
+            best = self.certificate = polish(self.certificate)
             violation = best.kkt_violation
             if violation <= self.goal:
                 return
-            closer = replace(self.problem, tol=0.01 * violation)
-            beta, _ = self._optimise(closer, best.beta, best.residual, max_rounds=1)
-            self.certificate = certify(self.problem, beta)
+            beta, _ = self._optimise(0.01 * violation, best.beta, best.residual, max_rounds=1)
+            self.certificate = certify(self.whole, beta)
             if self.certificate.kkt_violation >= violation:
                 self.certificate = best
                 return

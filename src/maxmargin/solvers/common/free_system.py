@@ -90,8 +90,9 @@ def solve_free(
     return beta
 
 
-def polish(problem: Problem, certificate: Certificate) -> Certificate:
+def polish(certificate: Certificate) -> Certificate:
     """The certificate of a better β, or the given one where no better was found."""
+    problem = certificate.problem
     beta = solve_free(problem, certificate.beta, certificate.residual)
     if np.array_equal(beta, certificate.beta):
         return certificate

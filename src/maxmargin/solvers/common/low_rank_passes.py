@@ -43,12 +43,12 @@ def rank_of(problem: Problem) -> float:
 
 
 def factor_of(
-    problem: Problem, max_rank: int = MAX_RANK, expected: float | None = None
+    problem: Problem, cache_bytes: int, max_rank: int = MAX_RANK, expected: float | None = None
 ) -> np.ndarray | None:
     """V, where its rank and the memory allow; `expected` is the `rank_of` the problem."""
-    fits = problem.cache_bytes // (3 * 8 * problem.n)
+    fits = cache_bytes // (3 * 8 * problem.n)
     max_rank = min(max_rank, fits)
-    candidates = min(_CANDIDATES, int(np.sqrt(problem.cache_bytes / 24)))
+    candidates = min(_CANDIDATES, int(np.sqrt(cache_bytes / 24)))
     if max_rank < 2:
         return None
     return sampled_factor(problem.kernel, max_rank, _FACTOR_ACCURACY, candidates, expected)
@@ -56,6 +56,7 @@ def factor_of(
 
 def low_rank_passes(
     problem: Problem,
+    tol: float,
     V: np.ndarray,
     beta: np.ndarray,
     residual: np.ndarray,
@@ -80,14 +81,14 @@ def low_rank_passes(
 
     for _ in range(_PASSES):
         violation, b = violation_and_intercept(beta, residual, problem.lower, problem.upper)
-        if violation <= _TARGET * problem.tol or stopped:
+        if violation <= _TARGET * tol or stopped:
             break
         linear = residual + V @ (V.T @ beta)
         system = LowRankSystem(V, linear, problem.lower, problem.upper, beta)
         widths = widths_of(problem)
-        corners = (_first_corner(problem, widths, violation), _CORNER * problem.tol)
+        corners = (_first_corner(problem, widths, violation), _CORNER * tol)
         new = solve_stages(system, widths, 0.0, beta, b, corners, watched)
-        better = None if new is None else _accept(problem, beta, residual, new, total)
+        better = None if new is None else _accept(problem, tol, beta, residual, new, total)
         if better is None:
             return beta, residual, False
         beta, residual = better
@@ -106,15 +107,15 @@ def _first_corner(problem: Problem, widths: np.ndarray, violation: float) -> flo
     return max(1.0, _FIRST_RIDGE * scale)
 
 
-def _accept(problem, beta, residual, new, total) -> tuple[np.ndarray, np.ndarray] | None:
+def _accept(problem, tol, beta, residual, new, total) -> tuple[np.ndarray, np.ndarray] | None:
     """β and residual with the true kernel, if the objective falls; the free samples exactly."""
-    new = nearest_feasible(new, problem.lower, problem.upper, total)
+    new = nearest_feasible(new, problem.lower, problem.upper, (total,))
     effect = _effect(problem, new - beta)
     if 0.5 * (new - beta) @ effect >= residual @ (new - beta):
         return None
     residual = residual - effect
     violation, _ = violation_and_intercept(new, residual, problem.lower, problem.upper)
-    if violation <= 0.1 * problem.tol:
+    if violation <= 0.1 * tol:
         return new, residual
     solved = solve_free(problem, new, residual, MAX_RANK)
     return solved, residual - _effect(problem, solved - new)

@@ -21,7 +21,9 @@ _DRIFT = 0.1
 _CLOSE = 20.0
 
 
-def precise_enough(problem: Problem, change: np.ndarray, violation: float = 0.0) -> bool:
+def precise_enough(
+    problem: Problem, tol: float, change: np.ndarray, violation: float = 0.0
+) -> bool:
     """Whether a change of β since the residual p − Kβ was exact leaves it so to a part of tol.
 
     While the violation is large, a part of that is enough. Each of the rounding errors
@@ -31,7 +33,7 @@ def precise_enough(problem: Problem, change: np.ndarray, violation: float = 0.0)
     if problem.kernel.dtype == np.float64:
         return True
     rounding = float(np.finfo(problem.kernel.dtype).eps) / 4
-    enough = max(_SHARE_OF_TOL * problem.tol, _SHARE_OF_VIOLATION * violation)
+    enough = max(_SHARE_OF_TOL * tol, _SHARE_OF_VIOLATION * violation)
     return rounding * float(np.linalg.norm(change)) <= enough
 
 
@@ -52,12 +54,13 @@ def with_double_rows(problem: Problem) -> Problem | None:
 class Drift:
     """Says when the residual of a pass must be exact again, and when its rows are not worth it."""
 
-    def __init__(self) -> None:
+    def __init__(self, tol: float) -> None:
+        self._tol = tol
         self._looked_at = self._corrected = np.inf
 
     def margin(self, problem: Problem, change: np.ndarray, violation: float) -> float:
         """The drift from which on the residual is to be computed anew; ∞ where no look is due."""
-        if not precise_enough(problem, change, violation) and can_double(problem):
+        if not precise_enough(problem, self._tol, change, violation) and can_double(problem):
             return 0.0
         if violation > 0.5 * self._looked_at:
             return np.inf
@@ -73,14 +76,15 @@ class Drift:
 class Passes:
     """Judges the passes of a solver, each of which ends with a certificate above tol."""
 
-    def __init__(self) -> None:
+    def __init__(self, tol: float) -> None:
+        self._tol = tol
         self._best = self._violation = np.inf
         self._failures = 0
         self._beta: np.ndarray | float = 0.0
 
-    def may_shrink(self, tol: float) -> bool:
-        """Whether the next pass is far enough from the optimum to set samples aside."""
-        return self._violation > _CLOSE * tol
+    def may_shrink(self) -> bool:
+        """Whether the next pass is far enough from the optimum to shrink its active set."""
+        return self._violation > _CLOSE * self._tol
 
     def next_problem(
         self,
@@ -92,7 +96,8 @@ class Passes:
     ) -> Problem | None:
         """The problem of the next pass, with float64 rows where these are due; None if stuck."""
         change, self._beta = beta - self._beta, beta
-        helped = precise_enough(problem, change) or violation <= _GOOD_PROGRESS * self._best
+        helped = violation <= _GOOD_PROGRESS * self._best
+        helped = helped or precise_enough(problem, self._tol, change)
         # A pass that set samples aside in error may end worse once, not twice.
         self._failures = self._failures + 1 if violation > _PROGRESS * self._best else 0
         stuck = self._failures > int(shrank)

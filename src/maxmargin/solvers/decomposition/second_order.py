@@ -124,7 +124,7 @@ class SecondOrder:
             self._has_looked, self._rank = True, expected
             if not self._low_rank_due(active, may_shrink):
                 return False  # not yet, now that the rank is known better
-        V = factor_of(problem, expected=expected)
+        V = factor_of(problem, active.cache_bytes, expected=expected)
         if V is None:
             self._low_rank_possible = False
             return False
@@ -133,7 +133,12 @@ class SecondOrder:
         active.make_exact()
         # What the samples set aside contribute stands in the residual.
         beta, residual, self._low_rank_possible = low_rank_passes(
-            problem, V, active.beta, active.residual, lambda steps, state: self.should_stop()
+            problem,
+            active.tol,
+            V,
+            active.beta,
+            active.residual,
+            lambda steps, state: self.should_stop(),
         )
         active.move_to(beta, residual)
         self.taken.append("low-rank IRWLS")

@@ -10,9 +10,10 @@ import numpy as np
 
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.problem import Problem
-from maxmargin.solvers.common.active_set import settled
+from maxmargin.run import Run
 from maxmargin.solvers.common.certified_run import start_of
 from maxmargin.solvers.common.pair_steps import steps_on_block
+from maxmargin.solvers.common.shrinking import settled
 
 # Steps per sample after which those that stay at their bound are left out of the next, and how
 # many take as long as to find these.
@@ -21,7 +22,7 @@ _WORTH_A_LOOK = 1000
 
 
 def steps_in_memory(
-    problem: Problem, K: np.ndarray, tol: float, max_steps: int
+    problem: Problem, run: Run, K: np.ndarray, tol: float, max_steps: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Pair steps until the violation is within tol or max_steps are taken: β, residual, steps.
 
@@ -29,7 +30,7 @@ def steps_in_memory(
     the samples that may still move, and again with all where these are optimal too
     soon; after each turn the residual of all is computed anew.
     """
-    beta, residual = (array.copy() for array in start_of(problem))
+    beta, residual = (array.copy() for array in start_of(problem, run))
     diagonal, lower, upper = K.diagonal().astype(np.float32), problem.lower, problem.upper
     limit = min(max(STEPS_PER_SAMPLE * problem.n, _WORTH_A_LOOK), max_steps)
     taken = steps = steps_on_block(K, diagonal, beta, residual, lower, upper, tol, limit)

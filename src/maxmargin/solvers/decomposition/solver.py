@@ -13,12 +13,12 @@ from dataclasses import replace
 import numpy as np
 
 from maxmargin.kernels.feature_matrix import precision_of_rows
-from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
+from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers.base import Solver
+from maxmargin.solvers.base import Capabilities, Solver
 from maxmargin.solvers.common.active_set import ActiveSet
-from maxmargin.solvers.common.certified_run import CertifiedRun, judged
+from maxmargin.solvers.common.certified_run import CertifiedRun, certify_or_estimate
 from maxmargin.solvers.common.free_system import solve_free
 from maxmargin.solvers.common.precision import Drift, can_double
 from maxmargin.solvers.decomposition.second_order import SecondOrder
@@ -48,7 +48,7 @@ class Decomposition(Solver):
     """
 
     name = "decomposition"
-    side_by_side = True
+    capabilities = Capabilities(thread_safe=True)
 
     def __init__(self, working_set: int = 1024, shrinking: bool = True):
         if working_set < 2:
@@ -56,28 +56,32 @@ class Decomposition(Solver):
         self.working_set = working_set
         self.shrinking = shrinking
 
-    def solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        small = problem.kernel.dtype == precision_of_rows(problem.n) == np.float64
-        if small and 8 * problem.n**2 <= problem.cache_bytes:
-            held = problem.kernel.held()
-            problem = problem if held is problem.kernel else replace(problem, kernel=held)
-        run = _Run(problem, monitor, self.working_set, self.shrinking)
-        status = run.until_certified()
-        certificate = run.certificate
-        return Solution(
-            certificate.beta, certificate.intercept, status, run.n_iter,
-            solver=self.name, reason="asked for", certificate=certificate, details=run.details(),
-        )  # fmt: skip
+    def solve(self, problem: Problem, run: Run) -> Solution:
+        blocks = _BlockRun(problem, run, self.working_set, self.shrinking)
+        status = blocks.until_certified()
+        return blocks.solution(status, blocks.details())
 
 
-class _Run(CertifiedRun):
+class _BlockRun(CertifiedRun):
     """One solve: rounds on the active samples, then the certificate of all of them."""
 
-    def __init__(self, problem: Problem, monitor: Monitor, size: int, shrinking: bool):
-        super().__init__(problem, monitor, shrinking)
+    def __init__(self, problem: Problem, run: Run, size: int, shrinking: bool):
+        super().__init__(problem, run, shrinking)
+        self._hold_small_matrix()
         self.size, self.rounds = size, 0
         self.active: ActiveSet | None = None
+        # Not a method of this object: the cycle would keep its cache alive.
+        monitor = run.monitor
         self.second_order = SecondOrder(lambda: monitor.should_stop(0))
+
+    def _hold_small_matrix(self) -> None:
+        """Keep all kernel values of a small problem in memory: they serve steps and certificate."""
+        problem = self.problem
+        small = problem.kernel.dtype == precision_of_rows(problem.n) == np.float64
+        if small and 8 * problem.n**2 <= self.run.cache_bytes:
+            held = problem.kernel.held()
+            if held is not problem.kernel:
+                self.whole = self.problem = replace(problem, kernel=held)
 
     def details(self) -> dict:
         """Where the time went, and what second-order steps were taken."""
@@ -98,36 +102,36 @@ class _Run(CertifiedRun):
         if K is None or K.dtype != np.float64:
             return False
         start = time.perf_counter()
-        tol = _TARGET * problem.tol * (_REFINED_TOL if self.refines else 1.0)
+        tol = _TARGET * self.run.tol * (_REFINED_TOL if self.refines else 1.0)
         limit = min(_STEPS_PER_ROUND, self.monitor.iterations_left(0))
-        beta, residual, self.n_iter = steps_in_memory(problem, K, tol, limit)
+        beta, residual, self.n_iter = steps_in_memory(problem, self.run, K, tol, limit)
         self.second_order.count_round(problem.n, problem.n, self.n_iter, 0)
         if self.refines and self.monitor.should_stop(self.n_iter) is None:
             beta = solve_free(problem, beta, residual)
         self.seconds["inner"] = time.perf_counter() - start
-        self.certificate = found = judged(problem, beta)
+        self.certificate = found = certify_or_estimate(problem, self.run, beta)
         self.seconds["certificate"] = time.perf_counter() - start - self.seconds["inner"]
         self.rounds = 1
         if found.kkt_violation <= self.goal:
             return True
-        self.problem = replace(problem, start=found.beta, start_residual=found.residual)
+        self.run = replace(self.run, start=found.beta, start_residual=found.residual)
         return False
 
     def _optimise(
-        self, problem: Problem, beta: np.ndarray, residual: np.ndarray, max_rounds: float = np.inf
+        self, tol: float, beta: np.ndarray, residual: np.ndarray, max_rounds: float = np.inf
     ) -> tuple[np.ndarray, Status | None]:
         """Rounds until the active samples are optimal; β of all, and the reason to stop early."""
-        active = self._active_samples(problem, beta, residual)
+        problem, active = self.problem, self._active_samples(tol, beta, residual)
         violation, intercept = active.violation_and_intercept()
         nothing = np.empty(0, np.int64)
         working, stop, rounds = nothing, None, 0
-        drift, self.rows_failed = Drift(), False
+        drift, self.rows_failed = Drift(tol), False
         # A little less than tol leaves the drift of the residual its room.
-        target = _TARGET * problem.tol
+        target = _TARGET * tol
         while stop is None and rounds < max_rounds:
             if violation <= target:
                 # Where none is set aside, the certificate is the better look, for the same price.
-                if active.n == problem.n or not self._correct(active, problem.tol - violation):
+                if active.n == problem.n or not self._correct(active, tol - violation):
                     break
                 violation, intercept = active.violation_and_intercept()
                 if violation <= target or drift.stalls(violation):
@@ -161,11 +165,13 @@ class _Run(CertifiedRun):
     def running_residual(self, beta):
         return None if self.active is None else self.active.running_residual(beta)
 
-    def _active_samples(self, problem: Problem, beta, residual) -> ActiveSet:
+    def _active_samples(self, tol: float, beta, residual) -> ActiveSet:
         """Those of the last pass with their kernel rows where that is possible, else all."""
-        if self.active is None or not self.active.go_on(problem, beta, residual):
+        if self.active is None or not self.active.resume_with(self.problem, tol, beta, residual):
             self.active = None  # its memory first
-            self.active = ActiveSet(problem, beta, residual, self.seconds)
+            self.active = ActiveSet(
+                self.problem, tol, self.run.cache_bytes, beta, residual, self.seconds
+            )
             if self.may_shrink and beta.any():
                 self.active.shrink()
         return self.active
@@ -185,7 +191,7 @@ class _Run(CertifiedRun):
         grown = max(_FIRST_WORKING_SET, 2 * len(last)) if active.n > self.size else self.size
         working = active.select(min(self.size, grown), last)
         selected, others = time.perf_counter(), self.seconds["kernel"] + self.seconds["update"]
-        tol = _TARGET * active.problem.tol
+        tol = _TARGET * active.tol
         if len(working) < active.n:
             tol = max(0.5 * tol, _INNER_TOL * violation)
         elif self.refines:

@@ -65,12 +65,12 @@ class Panels:
     panel : the most rows of one product; with 1 two rows are held, else what the cache allows
     """
 
-    def __init__(self, problem: Problem, panel: int):
+    def __init__(self, problem: Problem, cache_bytes: int, panel: int):
         self.kernel, self.panel = problem.kernel, panel
         self.width, self.rows_computed = min(panel, 2), 0
         self.used_share = 1 / 64 if panel == 1 else 1 / 8  # with those that wait in the cache
         two_rows = 2 * problem.n * problem.kernel.dtype.itemsize
-        memory = problem.cache_bytes if panel > 1 else min(two_rows, problem.cache_bytes)
+        memory = cache_bytes if panel > 1 else min(two_rows, cache_bytes)
         self.cache = RowCache(problem.kernel, memory)
 
     def steps_per_call(self, n: int) -> int:
@@ -120,13 +120,13 @@ class Panels:
         return np.sort(np.concatenate(parts))
 
 
-def row_source(problem: Problem, panel: int | None) -> OneByOne | Panels:
+def row_source(problem: Problem, cache_bytes: int, panel: int | None) -> OneByOne | Panels:
     """One by one where the kernel allows it; else panels, if rows not chosen at once can wait."""
     if panel is None:
         samples = problem.kernel.by_feature()
         if samples is not None:
             return OneByOne(samples, problem.kernel)
         half_of_the_rows = problem.n * (problem.n // 2) * problem.kernel.dtype.itemsize
-        room = min(problem.cache_bytes, _PANEL_BYTES)
+        room = min(cache_bytes, _PANEL_BYTES)
         panel = _PANEL if half_of_the_rows <= room else 1
-    return Panels(problem, panel)
+    return Panels(problem, cache_bytes, panel)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
 
-from maxmargin.monitor import Monitor
 from maxmargin.optimality import Certificate
 from maxmargin.problem import Problem
-from maxmargin.solution import Solution, Status
-from maxmargin.solvers.base import Solver
+from maxmargin.run import Run
+from maxmargin.solution import Solution, Stages, Status
+from maxmargin.solvers.base import Capabilities, Solver
 from maxmargin.solvers.greedy.rows import row_source
 from maxmargin.solvers.greedy.steps import (
     FINISHED,
@@ -23,35 +21,11 @@ from maxmargin.solvers.greedy.steps import (
 
 # A residual up to this is the rounding of float32 kernel values, not a reason for a step.
 _ROUNDING = 1e-6
-_UPDATE_SECONDS = 0.1
 # Multiplications of the backfitting between two looks at the clock (about 0.05 s).
 _WORK_PER_CALL = 50_000_000
 # Kernel values up to which a certificate is cheap (a fraction of a second).
 _CHEAP_CERTIFICATE = 2**25
 _MAX_SWEEPS = 1000
-
-
-@dataclass(frozen=True, eq=False)
-class Path:
-    """The models on the way: stage m has the first m samples and the m-th intercept.
-
-    Attributes
-    ----------
-    samples : the support vectors in the order in which they were chosen
-    coefficients : their β, which no later step changes
-    intercepts : the constant of the decision function after each step
-    """
-
-    samples: np.ndarray
-    coefficients: np.ndarray
-    intercepts: np.ndarray
-
-
-@dataclass(eq=False)
-class StagedSolution(Solution):
-    """A solution that knows the models on the way to it; None where they were not kept."""
-
-    path: Path | None = None
 
 
 class GreedyStagewise(Solver):
@@ -95,8 +69,7 @@ class GreedyStagewise(Solver):
     """
 
     name = "greedy"
-    exact = False
-    uses_costs = False
+    capabilities = Capabilities(exact=False, box=False)
 
     def __init__(
         self,
@@ -122,41 +95,37 @@ class GreedyStagewise(Solver):
         self.backfit = backfit
         self.panel = panel
 
-    def solve(self, problem: Problem, monitor: Monitor) -> StagedSolution:
-        if not (np.abs(problem.linear) == 1.0).all():
-            raise ValueError("GreedyStagewise trains classifiers only: choose another solver.")
+    def solve(self, problem: Problem, run: Run) -> Solution:
         before = problem.kernel.evaluations
-        run = _Run(problem, monitor, self)
-        status = run.until_finished()
-        run.cut_at_best()
-        certificate = run.certificate(problem.kernel.evaluations - before)
-        return StagedSolution(
-            run.beta, certificate.intercept, status, run.n_iter,
-            exact=False, solver=self.name, reason="asked for", certificate=certificate,
-            details=run.details, path=run.path(),
+        greedy = _GreedyRun(problem, run, self)
+        status = greedy.until_finished()
+        greedy.cut_at_best()
+        certificate = greedy.certificate(problem.kernel.evaluations - before)
+        return Solution(
+            greedy.beta, certificate.intercept, status, greedy.n_iter,
+            certificate=certificate, details=greedy.details, stages=greedy.stages(),
         )  # fmt: skip
 
 
-class _Run:
+class _GreedyRun:
     """The state of one solve: β of all samples, and arrays of the active ones.
 
     Active are the unused samples (the set Q of the paper), those held out, and for
     a while the used ones, whose `scale` is 0.
     """
 
-    def __init__(self, problem: Problem, monitor: Monitor, options: GreedyStagewise):
-        self.problem, self.monitor, self.options = problem, monitor, options
+    def __init__(self, problem: Problem, run: Run, options: GreedyStagewise):
+        self.problem, self.run, self.monitor, self.options = problem, run, run.monitor, options
         self.constant = 1.0 if options.intercept else 0.0
-        self.threshold = problem.tol if options.backfit else _ROUNDING
-        self.rows = row_source(problem, options.panel)
+        self.threshold = run.tol if options.backfit else _ROUNDING
+        self.rows = row_source(problem, run.cache_bytes, options.panel)
         self.limit = problem.n if options.max_support is None else options.max_support
-        self.held_out = _held_out(problem, options.validation)
+        self.held_out = _held_out(problem, run.random_state, options.validation)
         self.n_iter = self.values_needed = 0
         self.decreases: list[float] = []
         self.order: list[int] = []
         self.errors: list[int] = []
         self.details: dict = {}
-        self._last_update = -np.inf
         self._start()
 
     @property
@@ -175,8 +144,9 @@ class _Run:
         self.scale = np.zeros(problem.n)
         self.scale[positive] = signs[positive] / np.sqrt(diagonal[positive])
         self.scale[self.held_out] = 0.0
-        if problem.start is not None:
-            self.beta = np.where((signs * problem.start > 0) & (self.scale != 0), problem.start, 0)
+        start = self.run.start
+        if start is not None:
+            self.beta = np.where((signs * start > 0) & (self.scale != 0), start, 0)
             used = np.flatnonzero(self.beta)
             self.residual -= problem.kernel.product(used, self.beta[used])
             self.residual -= self.constant * self.beta.sum()
@@ -264,10 +234,10 @@ class _Run:
         """Optimise the coefficients of all chosen samples: equation (1) on them alone."""
         problem, support = self.problem, np.array(self.order)
         needed = 8 * len(support) ** 2
-        if needed > problem.cache_bytes:
+        if needed > self.run.cache_bytes:
             raise ValueError(
                 f"backfit=True needs the kernel matrix of the {len(support)} support vectors, "
-                f"{needed / 2**20:.0f} MB; cache_size allows {problem.cache_bytes / 2**20:.0f} "
+                f"{needed / 2**20:.0f} MB; cache_size allows {self.run.cache_bytes / 2**20:.0f} "
                 "MB. Set max_support or a larger cache_size."
             )
         K = problem.kernel.block(support) + self.constant
@@ -278,7 +248,7 @@ class _Run:
         for _ in range(0, _MAX_SWEEPS, sweeps):
             worst = coordinate_sweeps(K, signs, beta, residual, min(sweeps, _MAX_SWEEPS))
             stop = self.monitor.should_stop(self.n_iter)
-            if worst <= 0.1 * problem.tol or stop is not None:
+            if worst <= 0.1 * self.run.tol or stop is not None:
                 break
         change = beta - self.beta[support]
         self.beta[support] = beta
@@ -288,12 +258,10 @@ class _Run:
         return stop
 
     def _watch(self, violation: float) -> Status | None:
-        now = time.perf_counter()
-        if now - self._last_update < _UPDATE_SECONDS:
-            return self.monitor.should_stop(self.n_iter)
-        self._last_update = now
-        intercept = self.constant * float(self.beta.sum())
-        return self.monitor.update(self.n_iter, violation, self.objective, self.beta, intercept)
+        def state() -> tuple[float, float, np.ndarray, float]:
+            return violation, self.objective, self.beta, self.constant * float(self.beta.sum())
+
+        return self.monitor.observe(self.n_iter, state)
 
     def cut_at_best(self) -> None:
         """With samples held out: go back to the smallest model of the lowest error."""
@@ -317,8 +285,9 @@ class _Run:
             "algorithm_kernel_evaluations": self.values_needed,
         }
         if len(support) * problem.n > _CHEAP_CERTIFICATE:
+            unknown = np.full(problem.n, np.nan)
             return Certificate(
-                beta, np.full(problem.n, np.nan), np.nan, self.objective, np.nan, intercept
+                problem, beta, unknown, np.nan, np.nan, self.objective, np.nan, (intercept,)
             )
         residual = signs - problem.kernel.product(support, beta[support]) - intercept
         pull = signs * residual
@@ -327,21 +296,21 @@ class _Run:
         squared_norm = float(beta @ (signs - residual))
         margin = float((1.0 - pull).min())
         gap = 0.5 * squared_norm / margin**2 + objective if margin > 0 else np.inf
-        return Certificate(beta, residual, violation, objective, gap, intercept)
+        return Certificate(problem, beta, residual, violation, np.nan, objective, gap, (intercept,))
 
-    def path(self) -> Path | None:
+    def stages(self) -> Stages | None:
         if self.options.backfit:
             return None
         samples = np.array(self.order, np.int64)
         coefficients = self.beta[samples]
-        return Path(samples, coefficients, self.constant * np.cumsum(coefficients))
+        return Stages(samples, coefficients, self.constant * np.cumsum(coefficients))
 
 
-def _held_out(problem: Problem, share: float) -> np.ndarray:
+def _held_out(problem: Problem, seed: int, share: float) -> np.ndarray:
     """Samples that are not trained on, the same share of both classes; sorted."""
     if share == 0.0:
         return np.empty(0, np.int64)
-    random = np.random.default_rng(problem.random_state)
+    random = np.random.default_rng(seed)
     parts = []
     for sign in (1.0, -1.0):
         members = np.flatnonzero(problem.linear == sign)

@@ -8,7 +8,6 @@ violation of the whole problem is within tol.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -16,13 +15,15 @@ import numpy as np
 
 from maxmargin.execution.executors import Executor, active_executor
 from maxmargin.monitor import Monitor
-from maxmargin.optimality import Certificate, certificate_from
+from maxmargin.optimality import Certificate, certify
 from maxmargin.parallel import split
 from maxmargin.problem import Problem
+from maxmargin.run import Run
 from maxmargin.solution import Solution
-from maxmargin.solvers.base import Solver
+from maxmargin.solvers.base import Capabilities, Solver
 from maxmargin.solvers.hierarchical.run import STOPPED, Check, Course, Waits, drive, limits_of
 from maxmargin.solvers.hierarchical.subproblem import SharedSamples, Support, beyond, returning
+from maxmargin.solvers.registry import make_solver
 
 # Rows whose gradient is one task: of a fixed size, so that bits do not follow the workers.
 _ROWS_OF_A_TASK = 4096
@@ -72,16 +73,15 @@ class HierarchicalSVM(Solver):
         self.filter_tol = filter_tol
 
     @property
-    def exact(self) -> bool:  # type: ignore[override]
-        return self.certify
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
+        return Capabilities(exact=self.certify)
 
     def base_solver(self) -> Solver:
         """The solver of the subproblems, if it is one that the certificate can build on."""
-        from maxmargin.solvers import make_solver
-
         base = make_solver(self.base)
-        if not base.uses_costs or (self.certify and not base.exact):
-            wanted = "ends at the optimum" if base.uses_costs else "has a box constraint"
+        has_box = base.capabilities.box
+        if not has_box or (self.certify and not base.exact):
+            wanted = "ends at the optimum" if has_box else "has a box constraint"
             raise ValueError(
                 f"HierarchicalSVM(certify={self.certify}) needs a base that {wanted}; {base!r} "
                 "does not."
@@ -89,14 +89,14 @@ class HierarchicalSVM(Solver):
         return base
 
     @contextmanager
-    def working_on(self, problems: Iterable[Problem]) -> Iterator[tuple[Solver, list[Problem]]]:
-        everything = list(problems)
+    def prepare_batch(self, batch):
+        everything = list(batch)
         with active_executor() as executor:
             yield _Together(self, everything, executor), everything
 
-    def solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        with self.working_on([problem]) as (together, _):
-            return together.solve(problem, monitor)
+    def solve(self, problem: Problem, run: Run) -> Solution:
+        with self.prepare_batch([(problem, run)]) as (together, _):
+            return together.solve(problem, run)
 
 
 class _Together(Solver):
@@ -104,11 +104,15 @@ class _Together(Solver):
 
     name = HierarchicalSVM.name
 
-    def __init__(self, options: HierarchicalSVM, problems: list[Problem], executor: Executor):
-        self._options, self._problems, self._executor = options, problems, executor
+    def __init__(
+        self, options: HierarchicalSVM, batch: list[tuple[Problem, Run]], executor: Executor
+    ):
+        self._options, self._batch, self._executor = options, batch, executor
+        self.capabilities = options.capabilities
         self._courses: dict[int, InMemory] = {}
 
-    def solve(self, problem: Problem, monitor: Monitor) -> Solution:
+    def solve(self, problem: Problem, run: Run) -> Solution:
+        monitor = run.monitor
         if not self._courses:
             self._begin(monitor)
 
@@ -123,11 +127,13 @@ class _Together(Solver):
 
     def _begin(self, monitor: Monitor) -> None:
         limits = limits_of(monitor, self._executor)
-        samples = self._executor.put(SharedSamples(self._problems))
+        # Options of a run travel to the workers, its monitor does not.
+        batch = [(problem, replace(run, monitor=Monitor())) for problem, run in self._batch]
+        samples = self._executor.put(SharedSamples(batch))
         # The largest first: nothing could run beside its last step otherwise.
-        for number in sorted(range(len(self._problems)), key=lambda at: -self._problems[at].n):
-            problem = self._problems[number]
-            course = InMemory(self._options, self._executor, samples, number, problem, limits)
+        for number in sorted(range(len(batch)), key=lambda at: -batch[at][0].n):
+            problem, run = self._batch[number]
+            course = InMemory(self._options, self._executor, samples, number, problem, run, limits)
             self._courses[id(problem)] = course
             course.begin()
 
@@ -138,19 +144,23 @@ class InMemory(Course):
     certificate: Certificate
     _came: Support
 
-    def __init__(self, options, executor, samples, number: int, problem: Problem, limits: dict):
-        super().__init__(options, executor, samples, number, problem.n, problem.tol, limits)
-        self.problem = problem
+    def __init__(
+        self, options, executor, samples, number: int, problem: Problem, run: Run, limits: dict
+    ):
+        super().__init__(options, executor, samples, number, problem.n, run.tol, limits)
+        self.problem, self.run = problem, run
         self._beyond = np.full(problem.n, np.inf)
 
     def known(self):
         # Where there is a certificate, it finds what the last fit's support vectors lack.
-        start = self.problem.initial_beta()
+        start = self.run.initial_beta(self.problem)
         return [_part(np.flatnonzero(start), start)] if self.options.certify and start.any() else []
 
     def first_step(self):
-        start = self.problem.initial_beta()
-        positive, negative = class_parts(self.problem, self.options.partitions)
+        start = self.run.initial_beta(self.problem)
+        positive, negative = class_parts(
+            self.problem, self.run.random_state, self.options.partitions
+        )
         self._overlap = min(len(positive), len(negative))
         alone = len(positive) * len(negative) == 1
         step = "union" if alone else "step-1"
@@ -178,7 +188,7 @@ class InMemory(Course):
         if draft:
             check = self._draft_check(index, residual)
         else:
-            now = self.certificate = certificate_from(problem, beta, residual)
+            now = self.certificate = certify(problem, beta, residual)
             check = Check(now.kkt_violation, now.objective, now.intercept, now.duality_gap, 0)
             index, residual = index[outside], residual[outside]
         self._beyond[support.samples] = np.inf  # not known, should they drop out
@@ -220,8 +230,7 @@ class InMemory(Course):
             status = monitor.should_stop(self.n_iter) or status
         intercept = self.certificate.intercept if self.optimal else self.support.intercept
         return Solution(
-            self.certificate.beta, intercept, status, self.n_iter, exact=self.options.exact,
-            solver=self.options.name, reason="asked for", details=self.details(),
+            self.certificate.beta, intercept, status, self.n_iter, details=self.details(),
             certificate=self.certificate,
         )  # fmt: skip
 
@@ -230,15 +239,10 @@ def _part(samples: np.ndarray, start: np.ndarray) -> Support:
     return Support(samples, start[samples])
 
 
-def class_parts(problem: Problem, K: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Equation (1): the samples of each class in K parts of equal size, drawn by lot."""
-    random = np.random.default_rng(problem.random_state)
+def class_parts(problem: Problem, seed: int, K: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Equation (1): the samples of each class in K random parts of equal size."""
+    random = np.random.default_rng(seed)
     positive = problem.upper > 0
-    if (positive == (problem.lower < 0)).any():
-        raise ValueError(
-            "solver='hierarchical' divides the samples of two classes, so it is for "
-            "classification only."
-        )
     members = (np.flatnonzero(positive), np.flatnonzero(~positive))
     plus, minus = (
         [np.sort(part) for part in np.array_split(random.permutation(of), min(K, len(of)))]

@@ -15,13 +15,13 @@ import numpy as np
 
 from maxmargin.monitor import Monitor
 from maxmargin.parallel import always_one_thread
-from maxmargin.problem import Problem
+from maxmargin.problem import Problem, snap_to_bounds
+from maxmargin.run import Run
 from maxmargin.solution import Status
 from maxmargin.solvers.base import Solver
 
 # Kernel rows that a subproblem always has memory for.
 _LEAST_ROWS = 4
-_ROUNDING = 1e-12
 # Distance to the margin within which a sample is nearly on its wrong side, and the support vectors
 # for each of those that come back.
 _ROOM = 0.1
@@ -62,15 +62,15 @@ class Samples(ABC):
     """Where a worker finds the samples of all problems of a fit."""
 
     @abstractmethod
-    def union(self, parts: list[Support], number: int) -> tuple[np.ndarray, Problem, Any]:
-        """Numbers, problem and rows of all samples of the parts; it starts at their β."""
+    def union(self, parts: list[Support], number: int) -> tuple[np.ndarray, Problem, Run, Any]:
+        """Numbers, problem, run and rows of all samples of the parts; it starts at their β."""
 
 
 class SharedSamples(Samples):
     """Samples of problems that every worker can read: in its memory, or mapped into it."""
 
-    def __init__(self, problems: list[Problem]):
-        self.problems = problems
+    def __init__(self, batch: list[tuple[Problem, Run]]):
+        self.batch = batch
 
     def union(self, parts, number):
         samples = np.sort(np.concatenate([part.samples for part in parts]), kind="stable")
@@ -79,7 +79,8 @@ class SharedSamples(Samples):
         for part in parts:
             if part.beta.any():
                 start[np.searchsorted(samples, part.samples)] += part.beta
-        return samples, replace(self.problems[number].restrict(samples), start=start), None
+        problem, run = self.batch[number]
+        return samples, problem.restrict(samples), replace(run, start=start), None
 
     def residual(
         self, number: int, index: np.ndarray, support: Support, draft: bool
@@ -88,7 +89,7 @@ class SharedSamples(Samples):
 
         In float64, but for a draft, where the precision of the kernel's rows will do.
         """
-        problem = self.problems[number]
+        problem, _ = self.batch[number]
         kernel = problem.kernel.counted_apart()
         residual = problem.linear[index]
         if draft and len(support.samples):
@@ -107,7 +108,7 @@ class Task:
     base : what solves it
     number : which of the fit's problems it is a part of
     tol : the KKT violation at which it counts as solved
-    draft : whether all samples judge its answer before anybody relies on it
+    provisional : whether all samples judge its answer before it is relied upon
     refine : whether a small one is solved to the exact optimum
     share : factor on the β that its parts come with
     resumes : whether its parts are one answer and samples with β = 0
@@ -118,7 +119,7 @@ class Task:
     base: Solver
     number: int
     tol: float
-    draft: bool = False
+    provisional: bool = False
     refine: bool = True
     share: float = 1.0
     resumes: bool = False
@@ -138,31 +139,33 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
     # another thread that holds the interpreter, is no part of the paper's count.
     clock = time.thread_time if always_one_thread() else time.perf_counter
     begun = clock()
-    index, problem, rows = samples.union(parts, task.number)
-    start = None if problem.start is None else task.share * problem.start
-    memory = max(int(task.memory * problem.cache_bytes), _LEAST_ROWS * 8 * problem.n)
-    problem = replace(
-        problem,
-        tol=task.tol,
-        draft=task.draft,
-        refine=task.refine,
-        start_residual=_known_residual(index, parts) if task.resumes else None,
-        start=start if start is not None and start.any() else None,
-        cache_bytes=min(memory, problem.cache_bytes),
-        kernel=problem.kernel.counted_apart(),
-    )
+    index, problem, run, rows = samples.union(parts, task.number)
+    start = None if run.start is None else task.share * run.start
+    memory = max(int(task.memory * run.cache_bytes), _LEAST_ROWS * 8 * problem.n)
+    problem = replace(problem, kernel=problem.kernel.counted_apart())
     left = None if task.deadline is None else task.deadline - time.time()
     deadline = None if left is None else time.perf_counter() + left
     monitor = Monitor(max_iter=task.max_iter, deadline=deadline, interrupt=task.stop)
+    run = replace(
+        run,
+        tol=task.tol,
+        provisional=task.provisional,
+        refine=task.refine,
+        start_residual=_known_residual(index, parts) if task.resumes else None,
+        start=start if start is not None and start.any() else None,
+        cache_bytes=min(memory, run.cache_bytes),
+        monitor=monitor,
+    )
     chain = max((part.chain for part in parts), default=0.0)
     status = monitor.should_stop(0)
     if status is not None or not (problem.upper.any() and problem.lower.any()):
-        beta, residual = problem.initial_beta(), None
+        beta, residual = run.initial_beta(problem), None
         found = Support(index, beta, status=status or Status.CONVERGED)
     else:
-        solution = task.base.solve(problem, monitor)
+        solution = task.base.solve(problem, run)
         certificate = solution.certificate
-        beta = _on_bounds(solution.beta, problem)
+        # The mean of several starts may be next to a bound.
+        beta = snap_to_bounds(solution.beta, problem.lower, problem.upper)
         residual = None if certificate is None else certificate.residual
         found = Support(
             index, beta, None, None, solution.intercept,
@@ -207,10 +210,3 @@ def returning(distance: np.ndarray, n_support: int) -> np.ndarray:
     there = int(np.count_nonzero(distance > 0))
     nearly = min(int(np.count_nonzero(distance > -_ROOM)) - there, n_support // _FOR_EACH)
     return np.argsort(-distance, kind="stable")[: there + nearly]
-
-
-def _on_bounds(beta: np.ndarray, problem: Problem) -> np.ndarray:
-    """The same β, with what the mean of several starts left next to a bound put on it."""
-    near = _ROUNDING * (problem.upper - problem.lower)
-    beta = np.where(np.abs(beta - problem.upper) <= near, problem.upper, beta)
-    return np.where(np.abs(beta - problem.lower) <= near, problem.lower, beta)

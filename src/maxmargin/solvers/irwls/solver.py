@@ -9,11 +9,11 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_random_state
 
-from maxmargin.monitor import Monitor
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.problem import Problem
+from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers.base import Solver
+from maxmargin.solvers.base import Capabilities, Solver
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.certified_run import CertifiedRun
 from maxmargin.solvers.common.low_rank_passes import factor_of, low_rank_passes, widths_of
@@ -44,7 +44,6 @@ _MAX_RANK_PART = 0.2
 _MAX_RANK = 1500
 # Rounding of K, relative to its diagonal, that the inverse weights must exceed.
 _ROUNDING = {4: 3e-7, 8: 1e-15}
-_UPDATE_SECONDS = 0.1
 _PAIR_STEPS = 50_000
 _SHRINK_INTERVAL = 10
 
@@ -86,7 +85,7 @@ class IRWLS(Solver):
     """
 
     name = "irwls"
-    side_by_side = True
+    capabilities = Capabilities(thread_safe=True)
 
     def __init__(
         self, chunk_size: int | str = "auto", selection: str = "random", shrinking: bool = True
@@ -102,28 +101,23 @@ class IRWLS(Solver):
         self.selection = selection
         self.shrinking = shrinking
 
-    def solve(self, problem: Problem, monitor: Monitor) -> Solution:
-        run = _Run(problem, monitor, self)
-        status = run.until_certified()
-        certificate = run.certificate
-        return Solution(
-            certificate.beta, certificate.intercept, status, run.n_iter,
-            solver=self.name, reason="asked for", certificate=certificate, details=run.details(),
-        )  # fmt: skip
+    def solve(self, problem: Problem, run: Run) -> Solution:
+        chunks = _ChunkRun(problem, run, self)
+        status = chunks.until_certified()
+        return chunks.solution(status, chunks.details())
 
 
-class _Run(CertifiedRun):
+class _ChunkRun(CertifiedRun):
     """One solve: chunks of the active samples, then the certificate of all of them."""
 
-    def __init__(self, problem: Problem, monitor: Monitor, options: IRWLS):
-        super().__init__(problem, monitor, options.shrinking)
+    def __init__(self, problem: Problem, run: Run, options: IRWLS):
+        super().__init__(problem, run, options.shrinking)
         self.options = options
         self.chunks = self.pair_steps = self.size = 0
         self.rank: int | None = None
         self.try_low_rank = options.chunk_size in ("auto", "all")
-        self.random = check_random_state(problem.random_state)
+        self.random = check_random_state(run.random_state)
         self.widths = widths_of(problem)
-        self._last_update = -np.inf
 
     def details(self) -> dict:
         """What was solved how often, and where the time went."""
@@ -133,18 +127,18 @@ class _Run(CertifiedRun):
         }  # fmt: skip
 
     def _optimise(
-        self, problem: Problem, beta: np.ndarray, residual: np.ndarray, max_rounds: float = np.inf
+        self, tol: float, beta: np.ndarray, residual: np.ndarray, max_rounds: float = np.inf
     ) -> tuple[np.ndarray, Status | None]:
         """Solve until the active samples are optimal; β of all, and the reason to stop early."""
-        beta = beta.copy()
-        target = _TARGET * problem.tol
+        problem, beta = self.problem, beta.copy()
+        target = _TARGET * tol
         violation, _ = violation_and_intercept(beta, residual, problem.lower, problem.upper)
         if self.try_low_rank and problem.n >= _LOW_RANK_SAMPLES and violation > target:
-            beta, residual, stop = self._all_by_low_rank(problem, beta, residual)
+            beta, residual, stop = self._all_by_low_rank(tol, beta, residual)
             violation, _ = violation_and_intercept(beta, residual, problem.lower, problem.upper)
             if stop is not None or violation <= target:
                 return beta, stop
-        active = ActiveSet(problem, beta, residual, defaultdict(float))
+        active = ActiveSet(problem, tol, self.run.cache_bytes, beta, residual, defaultdict(float))
         stop, chunks = None, 0
         while stop is None and chunks < max_rounds:
             high, low, b = extremes(
@@ -160,7 +154,7 @@ class _Run(CertifiedRun):
             self.size = chunk_size(self.options.chunk_size, active)
             stop = self._chunk(active, high, low, b, violation)
             chunks += 1
-            if not precise_enough(problem, active.change(), violation) and can_double(problem):
+            if not precise_enough(problem, tol, active.change(), violation) and can_double(problem):
                 break
             if self.may_shrink and chunks % _SHRINK_INTERVAL == 0:
                 active.shrink()
@@ -173,7 +167,7 @@ class _Run(CertifiedRun):
         if self.size < active.n:
             working = select_chunk(
                 active.beta, active.residual, problem.lower, problem.upper, problem.linear > 0, b,
-                0.5 * _TARGET * problem.tol, high, low, self.size,
+                0.5 * _TARGET * active.tol, high, low, self.size,
                 SELECTIONS[self.options.selection], self.random.random_sample(self.size),
             )  # fmt: skip
         else:
@@ -182,7 +176,7 @@ class _Run(CertifiedRun):
         K = active.block(working).astype(np.float64)
         clock = self._count("kernel", clock)
         before = active.beta[working]
-        corner = _CORNER * problem.tol
+        corner = _CORNER * active.tol
         if len(working) < active.n:
             corner = max(corner, _INNER_TOL * violation)
         new, stop = self._solve_block(active, working, K, b, violation, corner)
@@ -240,10 +234,13 @@ class _Run(CertifiedRun):
         rounding = _ROUNDING[active.cache.rows.dtype.itemsize]
         return rounding * np.sqrt(len(K)) * max(1e-300, float(np.abs(K.diagonal()).max()))
 
-    def _all_by_low_rank(self, problem: Problem, beta: np.ndarray, residual: np.ndarray):
+    def _all_by_low_rank(self, tol: float, beta: np.ndarray, residual: np.ndarray):
         """All samples at once with K = VVᵀ; what V lacks is made up for by the true residual."""
         clock = time.perf_counter()
-        V = factor_of(problem, min(_MAX_RANK, int(_MAX_RANK_PART * problem.n)))
+        problem = self.problem
+        V = factor_of(
+            problem, self.run.cache_bytes, min(_MAX_RANK, int(_MAX_RANK_PART * problem.n))
+        )
         clock = self._count("kernel", clock)
         if V is None:
             self.try_low_rank = False
@@ -260,7 +257,7 @@ class _Run(CertifiedRun):
                 stop.append(status)
             return bool(stop)
 
-        beta, residual, self.try_low_rank = low_rank_passes(problem, V, beta, residual, watch)
+        beta, residual, self.try_low_rank = low_rank_passes(problem, tol, V, beta, residual, watch)
         self.chunks += 1
         self._count("optimise", clock)
         return beta, residual, stop[0] if stop else None
@@ -271,10 +268,6 @@ class _Run(CertifiedRun):
         return now
 
     def _watch(self, active: ActiveSet, violation, b) -> Status | None:
-        now = time.perf_counter()
-        if now - self._last_update < _UPDATE_SECONDS:
-            return self.monitor.should_stop(self.n_iter)
-        self._last_update = now
-        return self.monitor.update(
-            self.n_iter, violation, active.objective(), active.beta_of_all(), b
+        return self.monitor.observe(
+            self.n_iter, lambda: (violation, active.objective(), active.beta_of_all(), b)
         )

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
-
 import numpy as np
 
 from maxmargin.kernels.row_cache import RowCache
-from maxmargin.monitor import Monitor
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.problem import Problem
+from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers.base import Solver
-from maxmargin.solvers.common.certified_run import judged, start_of
-from maxmargin.solvers.common.free_system import polish
+from maxmargin.solvers.base import Capabilities, Solver
+from maxmargin.solvers.common.certified_run import CertifiedRun
 from maxmargin.solvers.common.pair_steps import (
     CONVERGED,
     EXHAUSTIVE,
@@ -25,7 +21,7 @@ from maxmargin.solvers.common.pair_steps import (
     set_penalties,
     smo_steps,
 )
-from maxmargin.solvers.common.precision import Passes
+from maxmargin.solvers.common.shrinking import worth_shrinking_to
 
 SELECTIONS = {
     "second-order": SECOND_ORDER,
@@ -36,20 +32,15 @@ SELECTIONS = {
 _SHRINK_INTERVAL = 1000
 # Work between two looks at the clock and the keyboard, in samples touched (about 0.05 s).
 _WORK_PER_CALL = 50_000_000
-_UPDATE_SECONDS = 0.1
 # Rows computed along with a missing one: a block product makes them cheap, but guesses that are
 # not used push rows out that are (a9a with 200 MB: 16 s without, 13 s with 8, 17 s with 32).
 _AHEAD = 8
 # Up to this many samples, all rows in one product cost less than their fetching one by one.
 _WHOLE_MATRIX = 1024
-# Rounds of refinement, and the part of tol that counts as exact.
-_REFINEMENTS = 8
-_EXACT = 1e-8
-_UNLIMITED = np.iinfo(np.int64).max
 
 
 class SMO(Solver):
-    """Two samples a step, chosen by the method of Fan, Chen and Lin.
+    """Two samples per step, chosen by the method of Fan, Chen and Lin.
 
     Parameters
     ----------
@@ -61,12 +52,12 @@ class SMO(Solver):
         n² operations and the whole kernel matrix must fit the cache, so it is of
         use to research alone.
     shrinking : bool
-        Whether to set samples aside that seem to stay at a bound. The gradient of
-        those is computed anew before the solver believes that it has converged.
+        Whether to leave samples out that seem to stay at a bound. Their gradient is
+        computed anew before the solver believes that it has converged.
     """
 
     name = "smo"
-    side_by_side = True
+    capabilities = Capabilities(thread_safe=True)
 
     def __init__(self, selection: str = "second-order", shrinking: bool = True):
         if selection not in SELECTIONS:
@@ -74,87 +65,42 @@ class SMO(Solver):
         self.selection = selection
         self.shrinking = shrinking
 
-    def solve(self, problem: Problem, monitor: Monitor) -> Solution:
+    def solve(self, problem: Problem, run: Run) -> Solution:
         if self.selection == "exhaustive":
-            _require_whole_matrix(problem)
-        run = _Run(problem, monitor, SELECTIONS[self.selection], self.shrinking)
-        status = run.until_certified()
-        return Solution(
-            run.certificate.beta, run.certificate.intercept, status, run.n_iter,
-            solver=self.name, reason="asked for", certificate=run.certificate,
-        )  # fmt: skip
+            _require_whole_matrix(problem, run)
+        steps = _PairRun(problem, run, SELECTIONS[self.selection], self.shrinking)
+        return steps.solution(steps.until_certified())
 
 
-class _Run:
+class _PairRun(CertifiedRun):
     """The state of one solve: β of all samples, and arrays of the active ones."""
 
-    def __init__(self, problem: Problem, monitor: Monitor, selection: int, shrinking: bool):
-        self.problem, self.monitor = problem, monitor
-        self.selection, self.shrinking = selection, shrinking
-        self.beta, residual = start_of(problem)
-        self.residual = residual.copy()
+    refined_samples = _WHOLE_MATRIX
+
+    def __init__(self, problem: Problem, run: Run, selection: int, shrinking: bool):
+        super().__init__(problem, run, shrinking)
+        self.selection = selection
         self.diagonal = problem.kernel.diagonal().astype(np.float32)
-        self.may_shrink = shrinking
-        self.n_iter = 0
-        self.objective = -0.5 * float(self.beta @ (problem.linear + self.residual))
-        self._last_update = -np.inf
 
-    def until_certified(self) -> Status:
-        """Solve on the active samples until the float64 gradient of all of them agrees.
+    def _optimise(self, tol, beta, residual, max_rounds=np.inf):
+        """Steps on the active samples, fewer and fewer of them, until these are optimal.
 
-        The running gradient drifts, the more so with float32 kernel rows. So it
-        is replaced by one computed from scratch, and the steps go on from there:
-        what is left is small, and converges like iterative refinement.
+        A round is as many steps as there are samples.
         """
-        passes = Passes()
+        self.beta, self.residual = beta.copy(), residual.copy()
+        problem = self.problem
+        self.objective = -0.5 * float(beta @ (problem.linear + residual))
+        active, stop = np.arange(problem.n), None
+        last = self.n_iter + problem.n * max_rounds
+        cache = RowCache(problem.kernel, self.run.cache_bytes)
         while True:
-            self.may_shrink = self.shrinking and passes.may_shrink(self.problem.tol)
-            stop = self._optimise(self.problem)
-            violation = self._certify()
-            if violation <= self.problem.tol:
-                self._refine()
-                return Status.CONVERGED
-            if stop is not None:
-                return stop
-            following = passes.next_problem(self.problem, self.beta, violation, self.may_shrink)
-            if following is None:
-                return Status.STALLED
-            self.problem = following
-
-    def _certify(self) -> float:
-        self.certificate = judged(self.problem, self.beta.copy())
-        self.objective = self.certificate.objective
-        self.residual = self.certificate.residual.copy()
-        return self.certificate.kkt_violation
-
-    def _refine(self) -> None:
-        """Small problems go on to the exact optimum: a linear system, then steps, in turn."""
-        if self.problem.draft or not self.problem.refine:
-            return
-        for _ in range(_REFINEMENTS):
-            best = self.certificate = polish(self.problem, self.certificate)
-            violation = best.kkt_violation
-            if self.problem.n > _WHOLE_MATRIX or violation <= _EXACT * self.problem.tol:
-                return
-            self.beta, self.residual = best.beta.copy(), best.residual.copy()
-            self._optimise(replace(self.problem, tol=0.01 * violation), self.problem.n)
-            if self._certify() >= violation:
-                self.certificate = best
-                return
-
-    def _optimise(self, problem: Problem, max_steps: int = _UNLIMITED) -> Status | None:
-        """Steps on the active samples, fewer and fewer of them, until these are optimal."""
-        active = np.arange(problem.n)
-        last = min(_UNLIMITED, self.n_iter + max_steps)
-        cache = RowCache(problem.kernel, problem.cache_bytes)
-        while True:
-            stop, kept = self._steps(problem, cache, active, last)
+            stop, kept = self._steps(problem, tol, cache, active, last)
             if kept is None:
-                return stop
-            problem, active = problem.restrict(kept), active[kept]
+                return self.beta, stop
+            problem, active = problem.restrict(kept, self.beta[active]), active[kept]
             cache.restrict(kept, problem.kernel)
 
-    def _steps(self, problem, cache, active, last) -> tuple[Status | None, np.ndarray | None]:
+    def _steps(self, problem, tol, cache, active, last) -> tuple[Status | None, np.ndarray | None]:
         """Steps until the active samples are optimal (None), or a smaller set is worth it."""
         beta, residual = self.beta[active], self.residual[active]
         self._before = beta.copy(), residual.copy()
@@ -170,10 +116,10 @@ class _Run:
         stop, kept = None, None
         while stop is None and kept is None and self.n_iter < last:
             allowed = min(last - self.n_iter, self.monitor.iterations_left(self.n_iter))
-            limit = min(allowed, per_call, _SHRINK_INTERVAL)
+            limit = int(min(allowed, per_call, _SHRINK_INTERVAL))
             outcome, steps, missing, violation, clock = smo_steps(
                 cache.rows, cache.slot_of, cache.last_used, clock, diagonal, beta, residual,
-                problem.lower, problem.upper, grow, shrink, problem.tol, limit, self.selection,
+                problem.lower, problem.upper, grow, shrink, tol, limit, self.selection,
             )  # fmt: skip
             self.n_iter += steps
             since_shrink += steps
@@ -187,7 +133,7 @@ class _Run:
             stop = self._watch(beta, residual, violation, problem, active)
             if self.may_shrink and since_shrink >= min(problem.n, _SHRINK_INTERVAL):
                 since_shrink = 0
-                kept = _worth_keeping(beta, residual, problem)
+                kept = worth_shrinking_to(problem, beta, residual, tol)
         self.objective = self._objective_now(beta, residual)
         self.beta[active], self.residual[active] = beta, residual
         return stop, kept
@@ -201,34 +147,18 @@ class _Run:
         return self.objective - 0.5 * float((beta - old_beta) @ (residual + old_residual))
 
     def _watch(self, beta, residual, violation, problem, active) -> Status | None:
-        now = time.perf_counter()
-        if now - self._last_update < _UPDATE_SECONDS:
-            return self.monitor.should_stop(self.n_iter)
-        self._last_update = now
-        self.beta[active] = beta
-        objective = self._objective_now(beta, residual)
-        _, intercept = violation_and_intercept(beta, residual, problem.lower, problem.upper)
-        return self.monitor.update(self.n_iter, violation, objective, self.beta, intercept)
+        def state() -> tuple[float, float, np.ndarray, float]:
+            self.beta[active] = beta
+            _, intercept = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+            return violation, self._objective_now(beta, residual), self.beta, intercept
+
+        return self.monitor.observe(self.n_iter, state)
 
 
-def _worth_keeping(beta, residual, problem: Problem) -> np.ndarray | None:
-    """The samples that may still move, or None while they are most of the set.
-
-    A sample at a bound is set aside when it is pulled outwards beyond every
-    sample that could be its partner (LIBSVM's rule, in β-form).
-    """
-    can_grow, can_shrink = beta < problem.upper, beta > problem.lower
-    highest, lowest = residual[can_grow].max(), residual[can_shrink].min()
-    settled = (~can_grow & (residual > highest)) | (~can_shrink & (residual < lowest))
-    kept = np.flatnonzero(~settled)
-    # Compacting costs a new cache: it pays only once a good part of the samples has gone.
-    return kept if 2 <= len(kept) < 0.7 * problem.n else None
-
-
-def _require_whole_matrix(problem: Problem) -> None:
+def _require_whole_matrix(problem: Problem, run: Run) -> None:
     needed = problem.n**2 * problem.kernel.dtype.itemsize
-    if needed > problem.cache_bytes:
+    if needed > run.cache_bytes:
         raise ValueError(
             f"selection='exhaustive' needs the whole kernel matrix, {needed / 2**20:.0f} MB for "
-            f"{problem.n} samples; cache_size allows {problem.cache_bytes / 2**20:.0f} MB."
+            f"{problem.n} samples; cache_size allows {run.cache_bytes / 2**20:.0f} MB."
         )

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from maxmargin.estimators.inputs import TrainingData
-from maxmargin.estimators.multiclass import BinaryTask, members_of_classes
 from maxmargin.kernels.buffers import Returned
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix, KernelMatrix, precision_of_rows
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
@@ -18,20 +16,19 @@ from maxmargin.kernels.user_values import CallableKernelMatrix, PrecomputedKerne
 
 
 def kernels_of_tasks(
-    estimator, data: TrainingData, tasks: list[BinaryTask], gamma: float, memory: int, hold: bool
+    estimator, data, tasks: list, gamma: float, memory: int, only_values: bool
 ) -> Iterator[KernelMatrix]:
     """The kernel matrix of each task, made when its turn comes.
 
-    `memory` is what kernel values may take. `hold` says that the solver wants nothing of the
-    data but these: then those of few samples are computed at once, for all tasks.
+    `memory` is what kernel values may take. `only_values` says that the solver wants nothing of
+    the data but these: then the values of few samples are computed at once, for all tasks.
     """
-    n = len(data.codes)
-    hold = hold and len(tasks) > 1 and estimator.kernel in BUILT_IN_KERNELS
+    n = data.n
+    hold = only_values and len(tasks) > 1 and estimator.kernel in BUILT_IN_KERNELS
     all_fit = hold and precision_of_rows(n) == np.float64 and 8 * n * n <= memory
-    classes = [(task.positive, task.negative) for task in tasks if task.negative is not None]
-    if hold and not all_fit and classes:
-        members = members_of_classes(data.codes, len(data.classes))
-        if PairsOfClasses.worth_it([len(part) for part in members], memory):
+    if hold and not all_fit:
+        classes, members = data.class_pairs(tasks)
+        if classes and PairsOfClasses.worth_it([len(part) for part in members], memory):
             kernel = _kernel_matrix(estimator, data.X, gamma, memory, np.float64)
             pairs = PairsOfClasses(kernel, members)
             yield from (pairs.pair(first, second) for first, second in classes)

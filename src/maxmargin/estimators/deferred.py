@@ -1,0 +1,23 @@
+"""The packages that are loaded when they are first used, one function per reason."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+
+@cache
+def training() -> ModuleType:
+    """The training path, and with it Numba, whose start takes longer than all other imports."""
+    return import_module("maxmargin.training")
+
+
+def dask_collections() -> ModuleType:
+    """Training and prediction on Dask collections, which need an optional extra."""
+    try:
+        return import_module("maxmargin.dask_collections")
+    except ImportError as error:
+        raise ImportError(
+            "Dask collections need dask.distributed: pip install maxmargin[distributed]."
+        ) from error

@@ -1,0 +1,41 @@
+"""Everything about one solve that is not part of the problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from maxmargin.monitor import Monitor
+from maxmargin.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Options of one solve.
+
+    Attributes
+    ----------
+    tol : the KKT violation at which the problem counts as solved
+    cache_bytes : memory that kernel values may take
+    start : a β to start from, feasible or nearly so, or None
+    start_residual : p − Kβ at the start, where it is known
+    random_state : seed for solvers that draw random numbers
+    provisional : whether the answer will be judged by others: the solver then need not
+        certify it in float64 and does not refine it
+    refine : whether a small problem is solved beyond tol, to the exact optimum
+    monitor : limits, interrupts and callbacks
+    """
+
+    tol: float = 1e-3
+    cache_bytes: int = 200 * 2**20
+    start: np.ndarray | None = None
+    start_residual: np.ndarray | None = None
+    random_state: int = 0
+    provisional: bool = False
+    refine: bool = True
+    monitor: Monitor = field(default_factory=Monitor)
+
+    def initial_beta(self, problem: Problem) -> np.ndarray:
+        """The start, made feasible; zero, or what is feasible near it, where there is none."""
+        return problem.feasible(self.start)

@@ -1,0 +1,107 @@
+"""Samples in the memory of this process, and the problems that are solved on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from maxmargin.kernels.row_cache import cache_bytes
+from maxmargin.parallel import n_threads, resolve_n_jobs, session, stream_side_by_side
+from maxmargin.problem import Problem
+from maxmargin.run import Run
+from maxmargin.solvers.base import Solver
+from maxmargin.solvers.common.certified_run import REFINED_SAMPLES
+from maxmargin.training.boundary import Outcome, solve_certified
+from maxmargin.training.fit import TrainingSource
+from maxmargin.training.kernels import kernels_of_tasks
+from maxmargin.training.watch import FitWatch
+
+# Problems up to this size take less time than to hand them from thread to thread.
+_WORTH_A_THREAD = 384
+
+
+class LocalSource(TrainingSource):
+    """Arrays of this process.
+
+    Parameters
+    ----------
+    estimator : has the parameters of the kernel and says what becomes of the answers
+    data : validated training data
+    tasks : the problems: which samples each has, and its formulation
+    gamma : the number behind the estimator's gamma
+    """
+
+    def __init__(self, estimator, data, tasks: list, gamma: float):
+        self.estimator, self.data, self.tasks, self.gamma = estimator, data, tasks, gamma
+
+    @property
+    def names(self) -> list[str]:
+        return [task.name(self.data) for task in self.tasks]
+
+    def attributes(self, outcomes):
+        answers = [(outcome.beta, outcome.intercept) for outcome in outcomes]
+        return self.estimator._assemble(self.data, self.tasks, answers, self.gamma)
+
+    def now(self, outcomes, beta, intercept):
+        answers = [(outcome.beta, outcome.intercept) for outcome in outcomes]
+        answers.append((beta, intercept))
+        return self.estimator._assemble(self.data, self.tasks, answers, self.gamma)
+
+    def outcomes(self, solver: Solver, watch: FitWatch, seed: int) -> Iterator[Outcome]:
+        estimator = self.estimator
+        starts = estimator._starts(self.data, self.tasks)
+        with session(resolve_n_jobs(estimator.n_jobs)):
+            thread_safe = solver.capabilities.thread_safe
+            concurrent = thread_safe and not watch.one_by_one and self._worth_threads()
+            batch = self.problems(
+                starts, seed, n_threads() if concurrent else 1,
+                only_values=not solver.capabilities.uses_features and thread_safe,
+            )  # fmt: skip
+            with solver.prepare_batch(batch) as (working, prepared):
+
+                def solve(item) -> Outcome:
+                    task, (problem, run) = item
+                    with watch.problem() as monitor:
+                        outcome = solve_certified(working, problem, replace(run, monitor=monitor))
+                    stages = outcome.stages
+                    if stages is not None:  # they count the samples of the problem
+                        stages = replace(stages, samples=task.index[stages.samples])
+                        outcome = replace(outcome, stages=stages)
+                    return outcome
+
+                in_turn = stream_side_by_side if concurrent else map
+                yield from in_turn(solve, zip(self.tasks, prepared, strict=True))
+
+    def problems(
+        self, starts: list, seed: int = 0, shares: int = 1, only_values: bool = False
+    ) -> Iterator[tuple[Problem, Run]]:
+        """The problem of each task, made when its turn comes; they share the kernel matrix.
+
+        The memory is divided into `shares` for as many problems at the same time.
+        `only_values` says that the solver wants nothing of the data but kernel values.
+        """
+        estimator, data = self.estimator, self.data
+        memory = cache_bytes(estimator.cache_size, data.n)
+        few = data.n <= REFINED_SAMPLES
+        kernels = kernels_of_tasks(estimator, data, self.tasks, self.gamma, memory, only_values)
+        for task, kernel, beta in zip(self.tasks, kernels, starts, strict=True):
+            # A small problem of a larger fit is solved to tol, like the rest of it.
+            refine = few or len(task.index) > REFINED_SAMPLES
+            run = Run(
+                tol=estimator.tol, cache_bytes=memory // shares, start=beta, random_state=seed,
+                refine=refine,
+            )  # fmt: skip
+            yield Problem(kernel, **task.formulate(data)), run
+
+    def _worth_threads(self) -> bool:
+        """Whether many problems are better solved each on a thread of its own.
+
+        They are if each has memory for its kernel matrix, and takes longer than to wake a
+        thread.
+        """
+        if not 1 < n_threads() <= len(self.tasks):
+            return False
+        largest = max(len(task.index) for task in self.tasks)
+        if largest <= _WORTH_A_THREAD:
+            return False
+        return 8 * largest**2 * n_threads() <= cache_bytes(self.estimator.cache_size, largest)

@@ -1,0 +1,99 @@
+"""Between a fit and its spectators: `verbose`, time limit, Ctrl-C, scikit-learn's callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from maxmargin.monitor import Interrupt, Monitor, Progress
+
+_VERBOSE_SECONDS = 1.0
+
+
+class FitWatch:
+    """The limits and spectators of one fit; hands out a `Monitor` per problem.
+
+    Parameters
+    ----------
+    estimator : what is fitted, with its limits and callbacks
+    n_problems : how many problems it has
+    X, y, sample_weight : as passed to `fit`, for callbacks that want to score
+    start : `time.perf_counter()` at the beginning of the fit
+    attributes_now : (beta, intercept) → fitted attributes, for callbacks that want to predict
+
+    Attributes
+    ----------
+    one_by_one : whether spectators want one problem after the other
+    """
+
+    def __init__(
+        self, estimator, n_problems: int, X, y, sample_weight, start: float,
+        attributes_now: Callable[[np.ndarray, float], dict],
+    ):  # fmt: skip
+        self.estimator, self.start, self._attributes_now = estimator, start, attributes_now
+        self.interrupt = Interrupt()
+        self._callbacks = bool(getattr(estimator, "_skl_callbacks", []))
+        self.one_by_one = bool(estimator.verbose or self._callbacks)
+        self._n_problems = n_problems
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        self._data = {"X": X, "y": y, "metadata": metadata}
+        self._context: Any = None
+
+    @contextmanager
+    def fitting(self) -> Iterator[None]:
+        """Callbacks hear of the beginning and the end of the fit."""
+        if not self._callbacks:
+            yield
+            return
+        self._context = self.estimator._init_callback_context(max_subtasks=self._n_problems)
+        self._context.call_on_fit_task_begin(estimator=self.estimator, **self._data)
+        yield
+        self._context.call_on_fit_task_end(
+            estimator=self.estimator, reconstruction_attributes={}, **self._data
+        )
+
+    @contextmanager
+    def problem(self) -> Iterator[Monitor]:
+        """The monitor of one problem, which is one task in scikit-learn's callback tree."""
+        estimator, task = self.estimator, None
+        # Without callbacks nobody looks at the tree of tasks, and problems may be solved in
+        # several threads, which the tree is not made for.
+        if self._context is not None:
+            task = self._context.subcontext(task_name="binary problem", max_subtasks=None)
+            task.call_on_fit_task_begin(estimator=estimator)
+        limit = estimator.time_limit
+        yield Monitor(
+            max_iter=estimator.max_iter,
+            deadline=None if limit is None else self.start + limit,
+            interrupt=self.interrupt,
+            on_progress=self._on_progress(task) if self.one_by_one else None,
+        )
+        if task is not None:
+            task.call_on_fit_task_end(estimator=estimator)
+
+    def _on_progress(self, task) -> Callable[[Progress, np.ndarray, float], bool]:
+        estimator, last_line = self.estimator, -np.inf
+
+        def on_progress(line: Progress, beta: np.ndarray, intercept: float) -> bool:
+            nonlocal last_line
+            if estimator.verbose and line.seconds - last_line >= _VERBOSE_SECONDS:
+                last_line = line.seconds
+                print(
+                    f"[maxmargin] {line.seconds:7.1f} s  {line.n_iter} iterations  "
+                    f"violation {line.kkt_violation:.3g}  {line.n_support} support vectors",
+                    flush=True,
+                )
+            if task is None:
+                return False
+            step = task.subcontext(task_name="iterations")
+            step.call_on_fit_task_begin(estimator=estimator)
+            return step.call_on_fit_task_end(
+                estimator=estimator,
+                reconstruction_attributes=lambda: self._attributes_now(beta.copy(), intercept),
+                **self._data,
+            )
+
+        return on_progress
