@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from maxmargin.estimators.fitted import fitted_attributes
 from maxmargin.estimators.inputs import TrainingData, validate_training_data
 from maxmargin.estimators.multiclass import BinaryTask, binary_tasks, merge
 from maxmargin.estimators.warm_start import warm_starts
+from maxmargin.warn import warn_user
 
 
 class BaseSVClassifier(BaseSVM):
@@ -69,6 +69,4 @@ class BaseSVClassifier(BaseSVM):
                 f"{name} has no box constraint: sample_weight and class_weight are not supported."
             )
         if costs[0] != type(self)().C:
-            warnings.warn(
-                f"{name} has no box constraint: C is not used.", UserWarning, stacklevel=6
-            )
+            warn_user(f"{name} has no box constraint: C is not used.", UserWarning)

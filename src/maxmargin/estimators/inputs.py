@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_consistent_length, validate_data
 
 from maxmargin.estimators.multiclass import members_of_classes
+from maxmargin.warn import warn_user
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,11 +160,10 @@ def _sample_weights(sample_weight, n_samples: int) -> np.ndarray:
         raise ValueError("Input sample_weight contains NaN or infinity; weights must be finite.")
     negative = int((weights < 0).sum())
     if negative and (weights > 0).any():
-        warnings.warn(
+        warn_user(
             f"{negative} of {n_samples} sample weights are negative; as in scikit-learn's SVC, "
             "these samples take no part in the fit.",
             UserWarning,
-            stacklevel=6,
         )
     return np.maximum(weights, 0.0)
 

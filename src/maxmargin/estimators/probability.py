@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import deprecated
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.warn import warn_user
 
 _PROBABILITY_GONE = (
     "was deprecated in version 1.9 of scikit-learn and will be removed in 1.11 as the "
@@ -32,12 +32,11 @@ class ProbabilityMixin:
     def _finish(self, X, y, sample_weight):
         if self.probability == "deprecated":
             return
-        warnings.warn(
+        warn_user(
             "The `probability` parameter was deprecated in 1.9 of scikit-learn and will be "
             "removed in version 1.11. Use `CalibratedClassifierCV(SVC(), ensemble=False)` "
             "instead of `SVC(probability=True)`",
             FutureWarning,
-            stacklevel=6,
         )
         if self.probability:
             self._calibrated = self._calibrate(X, y, sample_weight)

@@ -186,13 +186,13 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
     @classmethod
     def from_sklearn(cls, fitted):
         """A fitted model with the parameters and solution of a fitted `sklearn.svm.SVC`."""
-        from maxmargin.io.sklearn import from_sklearn
+        from maxmargin.estimators.sklearn_models import from_sklearn
 
         return from_sklearn(fitted, cls)
 
     def to_sklearn(self):
         """A fitted `sklearn.svm.SVC` with this model's parameters and solution."""
-        from maxmargin.io.sklearn import to_sklearn
+        from maxmargin.estimators.sklearn_models import to_sklearn
 
         return to_sklearn(self)
 

@@ -8,7 +8,6 @@ samples (arrays of this process, partitions on Dask workers) solves the problems
 from __future__ import annotations
 
 import time
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from numbers import Real
@@ -23,9 +22,7 @@ from maxmargin.solvers.base import Solver
 from maxmargin.solvers.registry import make_solver
 from maxmargin.training.boundary import Outcome
 from maxmargin.training.watch import FitWatch
-
-# Frames between a `ConvergenceWarning` and the user's call of `fit`.
-_STACK_LEVEL = 6
+from maxmargin.warn import warn_user
 
 
 class TrainingSource(ABC):
@@ -109,4 +106,4 @@ def _warn_unless_converged(estimator, status: Status) -> None:
     message = status.message(
         max_iter=estimator.max_iter, time_limit=estimator.time_limit, tol=estimator.tol
     )
-    warnings.warn(message, ConvergenceWarning, stacklevel=_STACK_LEVEL)
+    warn_user(message, ConvergenceWarning)

@@ -53,14 +53,16 @@ class RegularisationPath:
     ----------
     beta, residual : the present solution and p − Kβ
     intercept, violation : what goes with them
+    steps : SMO steps so far
     """
 
     def __init__(self, K, signs, costs, duplicates, tol: float, interrupt: Interrupt):
-        self.K, self.signs, self.costs = K, signs, costs
+        self.K, self.signs, self.costs = np.ascontiguousarray(K), signs, costs
         self._duplicates = np.unique(duplicates, return_inverse=True)[1]
         self.tol, self.target = tol, TARGET * tol
         self.interrupt = interrupt
         self.beta, self.residual = np.zeros(len(signs)), signs.copy()
+        self.steps = 0
         self._C: float | None = None
 
     def solve(self, C: float) -> None:
@@ -96,6 +98,7 @@ class RegularisationPath:
             monitor=Monitor(interrupt=self.interrupt),
         )  # fmt: skip
         solution = PathSolver().solve(problem, run)
+        self.steps += solution.n_iter
         if solution.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         if solution.status is not Status.CONVERGED or solution.certificate is None:
