@@ -17,7 +17,7 @@ from sklearn.datasets import make_classification
 
 import oracle
 from maxmargin import SVC
-from maxmargin.dask_collections.check import Question, inspect
+from maxmargin.dask_collections.check import CheckRequest, check_partitions
 from maxmargin.dask_collections.partitions import Partition, Rows, TravellingSamples
 from maxmargin.execution.dask import Cluster
 from maxmargin.kernels.functions import KernelFunction
@@ -119,37 +119,41 @@ def test_a_wide_task_gets_more_threads_when_a_worker_has_finished(client):
 
 
 def test_partitions_examine_what_is_within_reach():
-    """A draft: rows with β = 0 that are not far on their right side; the rest is remembered."""
+    """A provisional answer: rows with β = 0 near the margin; the rest is remembered."""
     X, y = make_classification(300, 5, class_sep=2.0, random_state=0)
     samples = TravellingSamples(KernelFunction("rbf", 0.2), 1e-3, "auto", 0, [(1, 0)])
     partition = Partition(Rows(X, y, np.ones(300)), offset=1000)
     everything = partition.part((1, 0))
     answer = solve_union(samples, [everything], Task(Decomposition(), 0, 1e-3))
-    final = inspect(samples, [partition], Question(0, False, np.inf), answer, None, None)
+    final = check_partitions(
+        samples, [partition], CheckRequest(0, False, np.inf), answer, None, None
+    )
     exact = np.where(y == 1, 1.0, -1.0) - oracle.kernel_values(X, answer.rows.X, gamma=0.2) @ (
         answer.beta
     )
     outside = ~np.isin(1000 + np.arange(300), answer.samples)
     beyond = np.where(y == 1, 1.0, -1.0) * (exact - answer.intercept)
-    (distance,), (extremes,) = final.beyond, final.extremes
+    (distance,), (extremes,) = final.margin_violation, final.extremes
     assert_allclose(distance[outside], beyond[outside], atol=1e-9)
     assert np.isinf(distance[~outside]).all()
     assert extremes.highest - extremes.lowest <= 1e-3
     assert extremes.evaluations == 300 * len(answer.beta)
-    draft = inspect(samples, [partition], Question(0, True, 0.3), answer, None, final)
+    provisional = check_partitions(
+        samples, [partition], CheckRequest(0, True, 0.3), answer, None, final
+    )
     looked = outside & (beyond > -0.3)
     assert 0 < looked.sum() < outside.sum()
-    (distance,), (extremes,) = draft.beyond, draft.extremes
+    (distance,), (extremes,) = provisional.margin_violation, provisional.extremes
     assert extremes.evaluations == looked.sum() * len(answer.beta)
     assert_allclose(distance[outside], beyond[outside], atol=1e-5)
-    chosen = draft.violators.samples - 1000
+    chosen = provisional.violators.samples - 1000
     assert (beyond[chosen] > -0.1).all() and outside[chosen].all() and len(chosen)
-    assert_allclose(draft.violators.residual, exact[chosen], atol=1e-5)
+    assert_allclose(provisional.violators.residual, exact[chosen], atol=1e-5)
 
 
 @pytest.mark.parametrize("n_partitions", [1, 3])
 def test_an_examination_starts_from_the_last_one(n_partitions):
-    """A draft evaluates what changed alone, and says the same as from the beginning."""
+    """A provisional check evaluates changes alone, and says the same as from the beginning."""
     X, y = make_classification(300, 5, class_sep=0.7, random_state=0)
     samples = TravellingSamples(KernelFunction("rbf", 0.2), 1e-3, "auto", 0, [(1, 0)])
     rows = Rows(X, y, np.ones(300))
@@ -161,11 +165,11 @@ def test_an_examination_starts_from_the_last_one(n_partitions):
     beta = before.beta.copy()
     beta[0] *= 0.5
     answer = Support(before.samples[:-1], beta[:-1], before.rows[:-1], intercept=0.1)
-    first = inspect(samples, partitions, Question(0, True, np.inf), before, None, None)
-    question = Question(0, True, np.inf)
-    again = inspect(samples, partitions, question, answer, before, first)
-    anew = inspect(samples, partitions, question, answer, None, None)
-    for ours, theirs in zip(again.beyond, anew.beyond, strict=True):
+    first = check_partitions(samples, partitions, CheckRequest(0, True, np.inf), before, None, None)
+    request = CheckRequest(0, True, np.inf)
+    again = check_partitions(samples, partitions, request, answer, before, first)
+    anew = check_partitions(samples, partitions, request, answer, None, None)
+    for ours, theirs in zip(again.margin_violation, anew.margin_violation, strict=True):
         assert_allclose(ours, theirs, atol=1e-5)
     assert_array_equal(again.violators.samples, anew.violators.samples)
     assert_allclose(again.violators.residual, anew.violators.residual, atol=1e-5)

@@ -33,7 +33,7 @@ from maxmargin.solvers import Decomposition, GreedyStagewise, HierarchicalSVM
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.certified_run import start_of
 from maxmargin.solvers.hierarchical.solver import class_parts, cross_combination
-from maxmargin.solvers.hierarchical.subproblem import returning
+from maxmargin.solvers.hierarchical.subproblem import samples_to_readmit
 
 
 @pytest.fixture(scope="module")
@@ -193,9 +193,9 @@ def test_drafts_are_judged_with_the_samples_set_aside(overlapping):
 
 def test_who_comes_back():
     distance = np.array([-3.0, 0.2, -0.05, -0.2, 0.7, -0.01])
-    assert_array_equal(returning(distance, n_support=0), [4, 1])
-    assert_array_equal(returning(distance, n_support=4), [4, 1, 5])
-    assert_array_equal(returning(distance, n_support=99), [4, 1, 5, 2])
+    assert_array_equal(samples_to_readmit(distance, n_support=0), [4, 1])
+    assert_array_equal(samples_to_readmit(distance, n_support=4), [4, 1, 5])
+    assert_array_equal(samples_to_readmit(distance, n_support=99), [4, 1, 5, 2])
 
 
 def test_filter_tol_is_for_the_first_steps_alone(overlapping):

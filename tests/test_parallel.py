@@ -23,7 +23,7 @@ from maxmargin.parallel import (
     run_blocks,
     session,
     split,
-    stream_side_by_side,
+    stream_concurrently,
 )
 
 
@@ -260,7 +260,7 @@ def test_items_are_made_by_the_calling_thread_alone_while_others_work():
             yield k
 
     with session(2):
-        assert list(stream_side_by_side(lambda k: k, items())) == [0, 1, 2, 3]
+        assert list(stream_concurrently(lambda k: k, items())) == [0, 1, 2, 3]
         assert n_threads() == 2
     assert threads == [2, 1, 1, 1]
 
@@ -274,7 +274,7 @@ def test_items_are_drawn_shortly_before_their_turn():
             yield k
 
     with session(2):
-        for k in stream_side_by_side(lambda k: k, items()):
+        for k in stream_concurrently(lambda k: k, items()):
             done.append(k)
             assert len(drawn) <= len(done) + 3
     assert done == list(range(20))

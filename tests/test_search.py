@@ -273,13 +273,13 @@ def test_what_the_shared_way_cannot_solve_is_fitted_alone(cancer, monkeypatch):
 def test_large_costs_have_double_precision(cancer, monkeypatch):
     """At C = 1e6 and noise, float32 kernel values would be off by more than tol."""
     asked = []
-    get = _chains.Matrices.get
+    get = _chains.KernelStore.get
 
     def watched(self, kernel, dtype=None):
         asked.append(dtype)
         return get(self, kernel, dtype)
 
-    monkeypatch.setattr(_chains.Matrices, "get", watched)
+    monkeypatch.setattr(_chains.KernelStore, "get", watched)
     random = np.random.RandomState(0)
     X, y = random.randn(700, 2), random.randint(0, 2, 700)
     grid = {"C": [1, 1e4], "gamma": [0.05]}

@@ -199,7 +199,7 @@ def run_beside(function: Callable, other: Callable):
     return future.result()
 
 
-def stream_side_by_side(function: Callable, items: Iterable) -> Iterator:
+def stream_concurrently(function: Callable, items: Iterable) -> Iterator:
     """function(item) for each item, in order, each call on one thread of the session's.
 
     For items that are large themselves: they are drawn only shortly before their turn, by

@@ -10,7 +10,7 @@ from maxmargin.dask_collections.partitions import Partition, Rows, TravellingSam
 from maxmargin.formulations import c_svc
 from maxmargin.model import kernel_expansion
 from maxmargin.optimality import gap_of
-from maxmargin.solvers.hierarchical.subproblem import Support, beyond, returning
+from maxmargin.solvers.hierarchical.subproblem import Support, margin_violation, samples_to_readmit
 
 # Violators that a partition sends in one round of readmission.
 _MOST_VIOLATORS = 2000
@@ -37,53 +37,53 @@ class Extremes:
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class PartitionCheck:
     """What partitions of one worker say of an answer. It stays there, and its parts travel.
 
     Attributes
     ----------
     extremes : of each partition
     violators : the samples that should come back
-    beyond : how far the samples of each partition are on the wrong side of their margin, ∞
-        where that is not known
+    margin_violation : how far the samples of each partition are on the wrong side of their
+        margin, ∞ where that is not known
     intercept : that of the answer
     """
 
     extremes: tuple[Extremes, ...]
     violators: Support
-    beyond: tuple[np.ndarray, ...]
+    margin_violation: tuple[np.ndarray, ...]
     intercept: float
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
-    """What partitions are asked, as `Course.examine` says it.
+class CheckRequest:
+    """What partitions are asked, as `HierarchicalRun.examine` says it.
 
     Attributes
     ----------
     number : which of the fit's problems it is about
-    draft : whether samples with β = 0 alone are asked, and single precision will do
-    reach : how far on the right side of its margin a sample is still asked
+    provisional : whether samples with β = 0 alone are examined, in single precision
+    screening_radius : how far on the right side of its margin a sample is still asked
     """
 
     number: int
-    draft: bool
-    reach: float
+    provisional: bool
+    screening_radius: float
 
 
-def inspect(
-    samples: TravellingSamples, partitions: list[Partition], question: Question, answer: Support,
-    before: Support | None, last: Verdict | None,
-) -> Verdict:  # fmt: skip
+def check_partitions(
+    samples: TravellingSamples, partitions: list[Partition], request: CheckRequest, answer: Support,
+    before: Support | None, last: PartitionCheck | None,
+) -> PartitionCheck:  # fmt: skip
     """Evaluate an answer on partitions; `last` is what they said of the one `before`."""
-    look = _Look(samples, question, answer)
+    look = _Checker(samples, request, answer)
     distances: tuple = (None,) * len(partitions)
     if last is not None:
-        distances = last.beyond
+        distances = last.margin_violation
         look.start_from(before, last.intercept)
     found = [look.at(partition, distance) for partition, distance in zip(partitions, distances)]
     extremes, violators, distances = zip(*found)
-    return Verdict(extremes, _joined(violators), distances, answer.intercept)
+    return PartitionCheck(extremes, _joined(violators), distances, answer.intercept)
 
 
 def _joined(parts: tuple[Support, ...]) -> Support:
@@ -95,18 +95,18 @@ def _joined(parts: tuple[Support, ...]) -> Support:
     return Support(numbers[order], np.zeros(len(order)), rows[order], residual[order])
 
 
-class _Look:
+class _Checker:
     """One answer, as partitions look at it."""
 
-    def __init__(self, samples: TravellingSamples, question: Question, answer: Support):
-        self.function, self.question, self.answer = samples.function, question, answer
-        self.pair = samples.pairs[question.number]
+    def __init__(self, samples: TravellingSamples, request: CheckRequest, answer: Support):
+        self.function, self.request, self.answer = samples.function, request, answer
+        self.pair = samples.pairs[request.number]
         self._change: Support | None = None
         self._intercept = 0.0
 
     def start_from(self, before: Support | None, intercept: float) -> None:
-        """Evaluate only what changed since an answer, where that is less and a draft will do."""
-        if before is None or not self.question.draft:
+        """Evaluate only what changed since an answer, where that is less work and suffices."""
+        if before is None or not self.request.provisional:
             return
         taken_back = replace(before, beta=-before.beta)
         samples, beta, rows = added([self.answer, taken_back])
@@ -118,8 +118,8 @@ class _Look:
     def at(
         self, partition: Partition, distance: np.ndarray | None
     ) -> tuple[Extremes, Support, np.ndarray]:
-        """What one partition says, its violators, and its part of `Verdict.beyond`."""
-        rows, answer, draft = partition.rows, self.answer, self.question.draft
+        """What one partition says, its violators, and its part of `PartitionCheck.beyond`."""
+        rows, answer, provisional = partition.rows, self.answer, self.request.provisional
         members = partition.members(self.pair)
         positive = rows.codes[members] == self.pair[0]
         linear, lower, upper = c_svc(np.where(positive, 1.0, -1.0), rows.costs[members])
@@ -127,8 +127,8 @@ class _Look:
         outside = beta == 0
         distance = np.full(len(beta), np.inf) if distance is None else distance.copy()
         index = np.arange(len(beta))
-        if draft:
-            index = np.flatnonzero(outside & (distance > -self.question.reach))
+        if provisional:
+            index = np.flatnonzero(outside & (distance > -self.request.screening_radius))
         known = np.zeros(len(index), bool) if self._change is None else np.isfinite(distance[index])
         residual = linear[index]
         old, new = index[known], index[~known]
@@ -141,8 +141,8 @@ class _Look:
         lowest = float(np.min(residual[beta > lower], initial=np.inf))
         index, residual = index[beta == 0], residual[beta == 0]
         distance[~outside] = np.inf  # not known, should they drop out
-        distance[index] = beyond(positive[index], residual, answer.intercept)
-        back = returning(distance[index], len(answer.beta))
+        distance[index] = margin_violation(positive[index], residual, answer.intercept)
+        back = samples_to_readmit(distance[index], len(answer.beta))
         chosen = np.sort(back[:_MOST_VIOLATORS])
         extremes = Extremes(highest, lowest, gap, len(back), evaluations)
         return extremes, partition.chosen(members[index[chosen]], residual[chosen]), distance
@@ -151,7 +151,7 @@ class _Look:
         """residual[where] −= Kβ of a support at these rows; the kernel values that it took."""
         if support is None or not len(support.beta) or not len(of):
             return 0
-        dtype = np.float32 if self.question.draft else np.float64
+        dtype = np.float32 if self.request.provisional else np.float64
         beta = support.beta[:, np.newaxis]
         values = kernel_expansion(self.function, rows.X, support.rows.X, beta, dtype, of)
         residual[where] -= values[:, 0]

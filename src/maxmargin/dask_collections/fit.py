@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from distributed import Client, Future, get_client
 
-from maxmargin.dask_collections.check import Extremes, Question, inspect
+from maxmargin.dask_collections.check import CheckRequest, Extremes, check_partitions
 from maxmargin.dask_collections.collection import Collection
 from maxmargin.dask_collections.partitions import (
     Rows,
@@ -27,7 +27,13 @@ from maxmargin.formulations import c_svc
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import infeasibility_of
-from maxmargin.solvers.hierarchical.run import STOPPED, Check, Course, drive, limits_of
+from maxmargin.solvers.hierarchical.run import (
+    STOPPED,
+    Check,
+    HierarchicalRun,
+    limits_of,
+    run_until_done,
+)
 from maxmargin.solvers.hierarchical.solver import HierarchicalSVM
 from maxmargin.solvers.hierarchical.subproblem import Support
 from maxmargin.training.boundary import Outcome, check_feasible, proven_status
@@ -38,8 +44,8 @@ from maxmargin.training.watch import FitWatch
 _LENDERS = 4
 
 
-class OnWorkers(Course):
-    """The course of a problem whose samples are on the workers.
+class WorkersRun(HierarchicalRun):
+    """The run of a problem whose samples are on the workers.
 
     A subproblem of the first step is a partition's own, since rows stay where they
     are; the second step takes the partitions' support vectors in `partitions` groups.
@@ -59,7 +65,7 @@ class OnWorkers(Course):
         together = executor.by_home([self.partitions[at] for at in here])
         self._groups = [[here[place] for place in places] for places in together]
         self._before: Future | None = None
-        self._verdicts: list[Any] = [None] * len(together)
+        self._checks: list[Any] = [None] * len(together)
 
     def known(self):
         return []
@@ -100,16 +106,16 @@ class OnWorkers(Course):
     def summary(self, answer):
         return self.submit(without_rows, answer, name="summary")
 
-    def examine(self, answer, draft):
-        submit, question = self.submit, Question(self.number, draft, self.reach)
+    def examine(self, answer, provisional):
+        submit, request = self.submit, CheckRequest(self.number, provisional, self.screening_radius)
         groups = [[self.partitions[at] for at in group] for group in self._groups]
-        self._verdicts = [
-            submit(inspect, self.samples, group, question, answer, self._before, last,
+        self._checks = [
+            submit(check_partitions, self.samples, group, request, answer, self._before, last,
                    name="certificate", near=group[0])
-            for group, last in zip(groups, self._verdicts, strict=True)
+            for group, last in zip(groups, self._checks, strict=True)
         ]  # fmt: skip
         self._before = answer
-        heads = [submit(attrgetter("extremes"), v, name="extremes") for v in self._verdicts]
+        heads = [submit(attrgetter("extremes"), v, name="extremes") for v in self._checks]
         found: dict[int, Extremes] = {}
         for group, head in zip(self._groups, heads, strict=True):
             found.update(zip(group, (yield head), strict=True))
@@ -118,13 +124,13 @@ class OnWorkers(Course):
         self.evaluations += sum(e.evaluations for e in everybody)
         highest, lowest = max(e.highest for e in everybody), min(e.lowest for e in everybody)
         return Check(
-            self.spread(highest, lowest) if draft else max(0.0, highest - lowest),
+            self.combined_violation(highest, lowest) if provisional else max(0.0, highest - lowest),
             self.support.objective, self.support.intercept,
             sum(e.gap for e in everybody), sum(e.n_violators for e in everybody),
         )  # fmt: skip
 
     def violators(self):
-        return [self.submit(attrgetter("violators"), v, name="violators") for v in self._verdicts]
+        return [self.submit(attrgetter("violators"), v, name="violators") for v in self._checks]
 
 
 def client_of(what: str) -> Client:
@@ -189,27 +195,31 @@ class CollectionSource(TrainingSource):
             samples = executor.put(
                 TravellingSamples(function, estimator.tol, estimator.cache_size, seed, self.pairs)
             )
-            courses: list[OnWorkers] = []
+            runs: list[WorkersRun] = []
             for number in range(len(self.pairs)):
                 with watch.problem() as monitor:
-                    if not courses:
+                    if not runs:
                         limits = limits_of(monitor, executor)
-                        courses = [
-                            OnWorkers(solver, executor, samples, at, collection, pair,
+                        runs = [
+                            WorkersRun(solver, executor, samples, at, collection, pair,
                                       estimator.tol, seed, limits)
                             for at, pair in enumerate(self.pairs)
                         ]  # fmt: skip
-                        for course in sorted(courses, key=lambda each: -each.size):
-                            course.begin()
+                        for hierarchical in sorted(runs, key=lambda each: -each.size):
+                            hierarchical.begin()
 
-                    def tell(news: Support, monitor=monitor):
+                    def report(event: Support, monitor=monitor):
                         return monitor.update(
-                            news.n_iter, news.violation, news.objective, news.beta, news.intercept
+                            event.n_iter,
+                            event.violation,
+                            event.objective,
+                            event.beta,
+                            event.intercept,
                         )
 
-                    drive(courses[number], list(courses), executor, monitor, tell)
-                    self._supports.append(courses[number].support)
-                    yield _outcome(solver, courses[number], monitor)
+                    run_until_done(runs[number], list(runs), executor, monitor, report)
+                    self._supports.append(runs[number].support)
+                    yield _outcome(solver, runs[number], monitor)
 
     def now(self, outcomes, beta, intercept):
         return self.attributes(outcomes)  # what is finished so far
@@ -244,30 +254,30 @@ class CollectionSource(TrainingSource):
         return attributes
 
 
-def _outcome(solver, course: OnWorkers, monitor: Monitor) -> Outcome:
+def _outcome(solver, hierarchical: WorkersRun, monitor: Monitor) -> Outcome:
     """The answer that came back, judged by what all workers say of it."""
-    support, check = course.support, course.check
-    status = course.status
+    support, check = hierarchical.support, hierarchical.check
+    status = hierarchical.status
     if status in STOPPED:
-        status = monitor.should_stop(course.n_iter) or status
+        status = monitor.should_stop(hierarchical.n_iter) or status
     beta, costs = np.asarray(support.beta, np.float64), support.rows.costs
-    signs = np.where(support.rows.codes == course.pair[0], 1.0, -1.0)
+    signs = np.where(support.rows.codes == hierarchical.pair[0], 1.0, -1.0)
     _, lower, upper = c_svc(signs, costs)
     check_feasible(solver, infeasibility_of(beta, lower, upper), (float(beta.sum()),), (0.0,))
     return Outcome(
         beta, support.intercept,
-        status=proven_status(solver, status, check.violation, course.tol),
+        status=proven_status(solver, status, check.violation, hierarchical.tol),
         exact=solver.exact,
         solver=solver.name,
         reason="requested",
-        n_iter=course.n_iter,
+        n_iter=hierarchical.n_iter,
         kkt_violation=check.violation,
         objective=check.objective,
         duality_gap=check.gap,
         seconds=monitor.seconds,
-        kernel_evaluations=course.evaluations,
-        n_samples=course.size,
+        kernel_evaluations=hierarchical.evaluations,
+        n_samples=hierarchical.size,
         n_bounded=int(np.count_nonzero(np.abs(beta) == costs)),
         history=tuple(monitor.history),
-        details=course.details(),
+        details=hierarchical.details(),
     )  # fmt: skip

@@ -36,7 +36,7 @@ class Cluster(Executor):
         self._homes: dict = {}
         self._stop = StopEvent(f"maxmargin-stop-{uuid4().hex}")
         self._workers = list(client.nthreads())
-        self.side_by_side = max(_threads_by_machine(client).values(), default=1)
+        self.max_concurrent = max(_threads_by_machine(client).values(), default=1)
 
     def put(self, value):
         sent = self.client.scatter(value, broadcast=True, hash=False)

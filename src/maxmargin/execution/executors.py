@@ -33,10 +33,10 @@ class Executor(ABC):
 
     Attributes
     ----------
-    side_by_side : tasks that may run on one machine at the same time and share its memory
+    max_concurrent : tasks that may run on one machine at the same time and share its memory
     """
 
-    side_by_side: int = 1
+    max_concurrent: int = 1
 
     @abstractmethod
     def put(self, value) -> Any:
@@ -122,7 +122,7 @@ class Threads(_Graph):
     def __init__(self, workers: int):
         super().__init__()
         self._workers, self._busy, self._stop = workers, 0, _Flag()
-        self.side_by_side = workers
+        self.max_concurrent = workers
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="maxmargin-task")
 
     def put(self, value):
@@ -166,7 +166,7 @@ class Processes(_Graph):
 
     def __init__(self, workers: int):
         super().__init__()
-        self._workers = self.side_by_side = workers
+        self._workers = self.max_concurrent = workers
         self._count = self._busy = 0
         self._threads = max(1, n_cores() // workers)
         self._folder = Path(tempfile.mkdtemp(prefix="maxmargin-"))

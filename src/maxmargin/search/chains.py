@@ -14,9 +14,9 @@ from maxmargin.kernels._rows import subtract_rows
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.monitor import Interrupt
 from maxmargin.parallel import n_threads, stream_blocks
-from maxmargin.search.folds import Fold, Material
-from maxmargin.search.held_out import Solved
-from maxmargin.search.kernel_store import Matrices, memory_budget
+from maxmargin.search.folds import CVData, Fold
+from maxmargin.search.held_out import FoldSolution
+from maxmargin.search.kernel_store import KernelStore, memory_budget
 from maxmargin.solvers.path import NeedsFullSolver, RegularisationPath, submatrix
 
 # Bytes a kernel value, and with the float64 matrix beside the float32 one.
@@ -37,7 +37,7 @@ class Chain:
     steps: list[tuple[float, int]] = field(default_factory=list)  # (C, number of the candidate)
 
 
-def why_alone(estimator: SVC) -> str | None:
+def reason_not_shared(estimator: SVC) -> str | None:
     """The reason why a candidate can share nothing; None where it can."""
     if not isinstance(estimator.solver, str) or estimator.solver not in _EXACT:
         return f"solver={estimator.solver!r} has a way of its own"
@@ -48,7 +48,7 @@ def why_alone(estimator: SVC) -> str | None:
     return None
 
 
-def why_too_large(estimators: list[SVC], n: int) -> str | None:
+def reason_too_large(estimators: list[SVC], n: int) -> str | None:
     """The reason why there is no room for a whole kernel matrix; None where there is."""
     budget = min(memory_budget(estimator.cache_size) for estimator in estimators)
     own = any(callable(one.kernel) or one.kernel == "precomputed" for one in estimators)
@@ -56,7 +56,7 @@ def why_too_large(estimators: list[SVC], n: int) -> str | None:
     if needed <= budget:
         return None
     return (
-        f"whole kernel matrices of {n} samples take {needed / 2**20:.0f} MB, "
+        f"whole kernel kernels of {n} samples take {needed / 2**20:.0f} MB, "
         f"cache_size allows {budget / 2**20:.0f} MB"
     )
 
@@ -66,7 +66,7 @@ class Chains:
 
     Parameters
     ----------
-    material : what they are tried on
+    cv_data : what they are tried on
     estimators : candidates by their number
     n : number of samples
     interrupt : the flag that Ctrl-C sets
@@ -74,7 +74,7 @@ class Chains:
 
     def __init__(
         self,
-        material: Material,
+        cv_data: CVData,
         estimators: dict[int, SVC],
         n: int,
         interrupt: Interrupt,
@@ -84,8 +84,8 @@ class Chains:
         self._folds: dict[tuple, Fold] = {}
         chains: dict[tuple, Chain] = {}
         for number, estimator in estimators.items():
-            for split in range(len(material.splits)):
-                fold = self._fold(material, split, estimator)
+            for split in range(len(cv_data.splits)):
+                fold = self._fold(cv_data, split, estimator)
                 if fold.error:
                     self.failed.append((number, fold))
                     continue
@@ -98,28 +98,28 @@ class Chains:
             chain.steps.sort()
             self.by_kernel.setdefault(chain.kernel, []).append(chain)
         features = [kernel for kernel in self.by_kernel if isinstance(kernel, KernelFunction)]
-        X = material.X
+        X = cv_data.X
         if features:
             X = validate_features(SVC(), X)
-        # Every thread has the part of its fold; what is left holds whole matrices.
+        # Every thread has the part of its fold; what is left holds whole kernels.
         budget = min(memory_budget(estimator.cache_size) for estimator in estimators.values())
         room = budget // (n * n) - _SINGLE * n_threads()
         keep_products = len(features) > 1 and room >= 2 * _SINGLE
         room -= _SINGLE * keep_products
         self.may_refine = room >= _BOTH + (_BOTH - _SINGLE) * n_threads()
         self._room = max(1, room // _BOTH - n_threads())
-        self.matrices = Matrices(X, n, keep_products=keep_products)
+        self.kernels = KernelStore(X, n, keep_products=keep_products)
 
-    def _fold(self, material: Material, split: int, estimator: SVC) -> Fold:
+    def _fold(self, cv_data: CVData, split: int, estimator: SVC) -> Fold:
         kind = estimator.kernel if callable(estimator.kernel) else estimator.kernel == "precomputed"
         key = (split, repr(estimator.class_weight), estimator.multi_class, kind)
         if key not in self._folds:
             plain = SVC(**estimator.get_params())
-            self._folds[key] = Fold(material, split, plain).prepare(plain)
+            self._folds[key] = Fold(cv_data, split, plain).prepare(plain)
         return self._folds[key]
 
     def solve(self):
-        """Yields (number of the candidate, Solved, or Fold where a solver is needed after all)."""
+        """Yields (number of the candidate, its FoldSolution, or the Fold to fit it to alone)."""
         kernels = list(self.by_kernel)
         while kernels:
             taken: list[Any] = []
@@ -130,13 +130,13 @@ class Chains:
                 taken.append(kernels.pop(0))
                 chains += self.by_kernel[taken[-1]]
             for kernel in taken:  # here, where all threads work on it
-                self.matrices.get(kernel)
+                self.kernels.get(kernel)
             for chain, answers in zip(chains, stream_blocks(self._follow, chains)):
                 for (_, number), answer in zip(chain.steps, answers):
                     yield number, answer
-            self.matrices.drop(taken)
+            self.kernels.drop(taken)
 
-    def _follow(self, chain: Chain) -> list[Solved | Fold]:
+    def _follow(self, chain: Chain) -> list[FoldSolution | Fold]:
         """Solutions of a chain, for every C in its order."""
         fold, values = chain.fold, [C for C, _ in chain.steps]
         shape = (len(values), len(fold.tasks))
@@ -158,7 +158,7 @@ class Chains:
                 solved = at
         answers = zip(betas, intercepts.tolist(), decisions.transpose(0, 2, 1), seconds.tolist())
         return [
-            Solved(fold, chain.kernel, *answer) if at < solved else fold
+            FoldSolution(fold, chain.kernel, *answer) if at < solved else fold
             for at, answer in enumerate(answers)
         ]
 
@@ -168,14 +168,14 @@ class _TaskPath:
 
     def __init__(self, chains: Chains, chain: Chain, task):
         fold = chain.fold
-        self.matrices, self.may_refine = chains.matrices, chains.may_refine
+        self.kernels, self.may_refine = chains.kernels, chains.may_refine
         self.kernel = chain.kernel
         self.train, self.test = fold.train[task.index], fold.test
-        K = self.matrices.get(self.kernel)
+        K = self.kernels.get(self.kernel)
         self.held_out = submatrix(K, self.train, self.test)
         self.path = RegularisationPath(
             submatrix(K, self.train, self.train), task.signs, fold.data.costs[task.index],
-            self.matrices.duplicates(self.kernel)[self.train], chain.tol, chains.interrupt,
+            self.kernels.duplicates(self.kernel)[self.train], chain.tol, chains.interrupt,
         )  # fmt: skip
 
     def solve(self, C: float) -> tuple[np.ndarray, float, np.ndarray]:
@@ -185,7 +185,7 @@ class _TaskPath:
         if not path.precise():
             if not self.may_refine:
                 raise NeedsFullSolver
-            K = self.matrices.get(self.kernel, np.float64)
+            K = self.kernels.get(self.kernel, np.float64)
             self.held_out = submatrix(K, self.train, self.test)
             path.refine(submatrix(K, self.train, self.train))
         values = np.full(len(self.test), -path.intercept)

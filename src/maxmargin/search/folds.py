@@ -17,7 +17,7 @@ from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
 
 
 @dataclass(eq=False)
-class Material:
+class CVData:
     """What all candidates are tried on: samples, labels, splits, and arguments by name."""
 
     X: Any
@@ -42,14 +42,14 @@ class Fold:
     data: TrainingData
     tasks: list[BinaryTask]
 
-    def __init__(self, material: Material, split: int, estimator: SVC):
-        X, y = material.X, material.y
+    def __init__(self, cv_data: CVData, split: int, estimator: SVC):
+        X, y = cv_data.X, cv_data.y
         self.split = split
-        self.train, self.test = (_numbers(part) for part in material.splits[split])
+        self.train, self.test = (_numbers(part) for part in cv_data.splits[split])
         self.X_train, self.y_train = _safe_split(estimator, X, y, self.train)
         self.X_test, self.y_test = _safe_split(estimator, X, y, self.test, self.train)
-        self.fit_params = _check_method_params(X, material.fit_params, indices=self.train)
-        self.score_params = _check_method_params(X, material.score_params, indices=self.test)
+        self.fit_params = _check_method_params(X, cv_data.fit_params, indices=self.train)
+        self.score_params = _check_method_params(X, cv_data.score_params, indices=self.test)
         self.error: str | None = None
 
     def prepare(self, estimator: SVC) -> Fold:

@@ -19,7 +19,7 @@ _MADE_WHEN_ASKED = {
 
 
 @dataclass(eq=False)
-class Solved:
+class FoldSolution:
     """The solution of a fold for one C.
 
     Attributes
@@ -45,7 +45,7 @@ class HeldOutSVC(SVC):
     """
 
     @classmethod
-    def of(cls, parameters: dict, solved: Solved) -> HeldOutSVC:
+    def of(cls, parameters: dict, solved: FoldSolution) -> HeldOutSVC:
         """The model of a solution, with the parameters of one of the candidates it holds for."""
         model = cls(**parameters)
         model.classes_ = solved.fold.data.classes

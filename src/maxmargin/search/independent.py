@@ -1,4 +1,4 @@
-"""Fits of candidates that cannot share kernel matrices: one by one, each as `SVC` does it."""
+"""Fits of candidates that cannot share kernel kernels: one by one, each as `SVC` does it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sklearn.base import clone
 
 from maxmargin.estimators.svc import SVC
 from maxmargin.parallel import n_threads
-from maxmargin.search.folds import Fold, Material
+from maxmargin.search.folds import CVData, Fold
 from maxmargin.solvers.registry import make_solver
 
 
-def fit_alone(
-    material: Material, estimators: dict[int, SVC], fits: list[tuple[int, int]]
+def fit_independently(
+    cv_data: CVData, estimators: dict[int, SVC], fits: list[tuple[int, int]]
 ) -> Iterator[tuple]:
     """Fit candidates to splits, given as pairs of their numbers.
 
@@ -35,7 +35,7 @@ def fit_alone(
             last = clone(estimator)
             if estimator.n_jobs is None:
                 last.set_params(n_jobs=n_threads())
-            fold = Fold(material, split, last)
+            fold = Fold(cv_data, split, last)
         elif not last.warm_start:
             last.set_params(warm_start=True)
         last.set_params(C=estimator.C)

@@ -1,4 +1,4 @@
-"""Whole kernel matrices, each computed once for all folds and all C that want it."""
+"""Whole kernel kernels, each computed once for all folds and all C that want it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def memory_budget(cache_size: float | str) -> int:
     return int(_SHARE_OF_FREE_MEMORY * psutil.virtual_memory().available)
 
 
-class Matrices:
-    """Kernel matrices of all samples by the kernel that makes them.
+class KernelStore:
+    """Kernel kernels of all samples by the kernel that makes them.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Matrices:
             return self._duplicates[kernel]
 
     def drop(self, kernels) -> None:
-        """Forget matrices that nobody will ask for again."""
+        """Forget kernels that nobody will ask for again."""
         for key in [key for key in self._held if key[0] in kernels]:
             del self._held[key]
 

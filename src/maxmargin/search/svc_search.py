@@ -61,7 +61,7 @@ class SVCSearch(BaseSearchCV):
     cv_results_, best_params_, best_score_, best_index_, best_estimator_, scorer_, n_splits_, \
     refit_time_, multimetric_, classes_, n_features_in_ : as of `GridSearchCV`
         The `fit_time` in `cv_results_` is what the candidate took after those it
-        started from; kernel matrices are in nobody's time.
+        started from; kernel kernels are in nobody's time.
 
     Examples
     --------
@@ -151,10 +151,10 @@ class SVCSearch(BaseSearchCV):
                 "cv.split and cv.get_n_splits return inconsistent results. "
                 f"Expected {self.n_splits_} splits, got {len(splits)}"
             )
-        from maxmargin.search.folds import Material
+        from maxmargin.search.folds import CVData
 
-        material = Material(X, y, splits, routed.estimator.fit, routed.scorer.score)
-        out = self._evaluate(candidates, material, scorers, context)
+        cv_data = CVData(X, y, splits, routed.estimator.fit, routed.scorer.score)
+        out = self._evaluate(candidates, cv_data, scorers, context)
         self._choose(candidates, out, scorers, refit_metric)
         if self.refit:
             self._refit(X, y, routed.estimator.fit, context, told)
@@ -162,9 +162,9 @@ class SVCSearch(BaseSearchCV):
         context.call_on_fit_task_end(estimator=self, **told)
         return self
 
-    def _evaluate(self, candidates, material, scorers, context) -> list[dict]:
+    def _evaluate(self, candidates, cv_data, scorers, context) -> list[dict]:
         """Results of all candidates on all splits, in the order of `GridSearchCV`."""
-        n_splits = len(material.splits)
+        n_splits = len(cv_data.splits)
         total = n_splits * len(candidates)
         inner = context.subcontext(
             task_name="search", max_subtasks=total, sequential_subtasks=False
@@ -172,7 +172,7 @@ class SVCSearch(BaseSearchCV):
         results: dict[int, dict] = {}
         start, said = time.perf_counter(), -np.inf
         with session(resolve_n_jobs(self.n_jobs)):
-            for number, fold, model, seconds, error in self._answers(candidates, material):
+            for number, fold, model, seconds, error in self._answers(candidates, cv_data):
                 task = inner.subcontext(
                     task_name="candidate-split-evaluation", task_id=len(results)
                 ).call_on_fit_task_begin(estimator=self)
@@ -193,43 +193,43 @@ class SVCSearch(BaseSearchCV):
             _insert_error_scores(out, self.error_score)
         return out
 
-    def _answers(self, candidates, material) -> Iterator[tuple]:
+    def _answers(self, candidates, cv_data) -> Iterator[tuple]:
         """(candidate, fold, fitted model or None, seconds, error or None) of all fits."""
         from maxmargin.monitor import Interrupt
-        from maxmargin.search.chains import Chains, why_alone, why_too_large
-        from maxmargin.search.held_out import HeldOutSVC, Solved
-        from maxmargin.search.independent import fit_alone
+        from maxmargin.search.chains import Chains, reason_not_shared, reason_too_large
+        from maxmargin.search.held_out import FoldSolution, HeldOutSVC
+        from maxmargin.search.independent import fit_independently
 
         estimators = {}
         for number, parameters in enumerate(candidates):
             estimators[number] = SVC().set_params(**clone(parameters, safe=False))
             estimators[number]._validate_params()
-        reasons = {number: why_alone(estimator) for number, estimator in estimators.items()}
+        reasons = {number: reason_not_shared(estimator) for number, estimator in estimators.items()}
         sharing = {number: estimators[number] for number, reason in reasons.items() if not reason}
-        n = _num_samples(material.X)
-        too_large = why_too_large(list(sharing.values()), n) if sharing else None
+        n = _num_samples(cv_data.X)
+        too_large = reason_too_large(list(sharing.values()), n) if sharing else None
         if too_large:
             reasons |= dict.fromkeys(sharing, too_large)
             sharing = {}
         for reason in dict.fromkeys(filter(None, reasons.values())) if self.verbose else ():
             print(f"[maxmargin] some candidates are fitted one by one: {reason}.", flush=True)
         left = [(number, s) for number in reasons if number not in sharing
-                for s in range(len(material.splits))]  # fmt: skip
+                for s in range(len(cv_data.splits))]  # fmt: skip
         if sharing:
             interrupt = Interrupt()
-            chains = Chains(material, sharing, n, interrupt)
+            chains = Chains(cv_data, sharing, n, interrupt)
             for number, fold in chains.failed:
                 yield number, fold, None, 0.0, fold.error
             with interrupt.listening():
                 for number, answer in chains.solve():
-                    if isinstance(answer, Solved):
+                    if isinstance(answer, FoldSolution):
                         model = HeldOutSVC.of(estimators[number].get_params(), answer)
                         yield number, answer.fold, model, answer.seconds, None
                     else:
                         left.append((number, answer.split))
             if interrupt.requested:
                 raise KeyboardInterrupt
-        yield from fit_alone(material, estimators, left)
+        yield from fit_independently(cv_data, estimators, left)
 
     def _report(self, done: int, total: int) -> None:
         """For those who show how far the search is."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from maxmargin.kernels.row_cache import cache_bytes
-from maxmargin.parallel import n_threads, resolve_n_jobs, session, stream_side_by_side
+from maxmargin.parallel import n_threads, resolve_n_jobs, session, stream_concurrently
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solvers.base import Solver
@@ -69,7 +69,7 @@ class LocalSource(TrainingSource):
                         outcome = replace(outcome, stages=stages)
                     return outcome
 
-                in_turn = stream_side_by_side if concurrent else map
+                in_turn = stream_concurrently if concurrent else map
                 yield from in_turn(solve, zip(self.tasks, prepared, strict=True))
 
     def problems(

@@ -26,7 +26,7 @@ _PATIENCE = 3
 _CLOSER = 0.1
 _COMPLETE = 10.0
 # A method that yields futures, is sent their results, and returns a value.
-Waits = Generator[Any, Any, Any]
+TaskGenerator = Generator[Any, Any, Any]
 STOPPED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.INTERRUPTED)
 
 
@@ -47,7 +47,7 @@ class Check:
     n_violators: int
 
 
-class Course(ABC):
+class HierarchicalRun(ABC):
     """The way of one problem through the steps: a generator that waits for one future at a time.
 
     Attributes
@@ -55,11 +55,11 @@ class Course(ABC):
     samples, number : handle of the `Samples` of the fit, and which of its problems this is
     size : samples of the problem; the largest is served first
     awaited : the future whose result it needs next
-    news : what was solved so far, in the order of submission
+    events : what was solved so far, in the order of submission
     support : the present answer
     check : what all samples say of it
     tol_now : the KKT violation to which what the first steps chose is solved next
-    reach : how far from their margin samples are still examined by: the last violation
+    screening_radius : how far from their margin samples are still examined by: the last violation
     """
 
     support: Support
@@ -74,8 +74,8 @@ class Course(ABC):
         self.samples, self.number, self.size = samples, number, size
         self.base: Solver = options.base_solver()
         self.limits = limits
-        self.reach = np.inf
-        self.news: list[Support] = []
+        self.screening_radius = np.inf
+        self.events: list[Support] = []
         self.n_iter = self.evaluations = self.rounds = self.readmitted = 0
         self.chain = 0.0
         self.steps: dict[str, list[int]] = {}
@@ -93,18 +93,18 @@ class Course(ABC):
         """Futures of the first step, and which of them each subproblem of the second takes."""
 
     @abstractmethod
-    def examine(self, answer, draft: bool) -> Waits:
-        """A `Check` of the answer (a future): by all samples in float64, unless it is a draft.
+    def examine(self, answer, provisional: bool) -> TaskGenerator:
+        """A `Check` of the answer (a future): by all samples in float64, unless it is provisional.
 
-        A draft is examined by samples with β = 0 alone, and only by those that the last
-        examination did not find further than `reach` on the right side of their margin.
+        A provisional answer is examined by samples with β = 0 alone, and only by samples that the
+        last examination found within `screening_radius` of their margin, or beyond it.
         """
 
     @abstractmethod
     def violators(self) -> list:
         """Futures or values of the samples that should come back, by the last examination."""
 
-    def spread(self, highest: float, lowest: float) -> float:
+    def combined_violation(self, highest: float, lowest: float) -> float:
         """The violation by samples with β = 0 of these extremes, and by those of the answer."""
         own, middle = 0.5 * self.support.violation, self.support.intercept
         return max(highest, middle + own) - min(lowest, middle - own)
@@ -116,7 +116,7 @@ class Course(ABC):
     def begin(self) -> None:
         self.awaited = next(self._generator)
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         try:
             while self.awaited.done():
                 self.awaited = self._generator.send(self.awaited.result())
@@ -127,7 +127,7 @@ class Course(ABC):
         """How a subproblem is solved: those of the first steps only choose samples."""
         chooses = step.startswith("step")
         tol = max(self.options.filter_tol, self.tol) if chooses else self.tol_now
-        memory = 1 / self.executor.side_by_side if chooses else 1.0
+        memory = 1 / self.executor.max_concurrent if chooses else 1.0
         # A single pass is approximate, so that there is no point in an exact last subproblem.
         others = {"refine": self.options.certify} | others
         return Task(
@@ -141,24 +141,24 @@ class Course(ABC):
         return self.submit(solve_union, self.samples, parts, task, name=step, wide=wide)
 
     def submit(self, function: Callable, *arguments, name: str, **others):
-        """A task of this course, as its executor takes it."""
+        """A task of this run, as its executor takes it."""
         return self.executor.submit(
             function, *arguments, name=f"maxmargin-{name}", priority=self.size, **others
         )
 
-    def _run(self) -> Waits:
+    def _run(self) -> TaskGenerator:
         """The steps, and then readmissions until the answer to `tol` is optimal.
 
-        What the steps lost comes back first: until then a draft of the answer will do.
+        What the steps lost comes back first: until then a provisional answer will do.
         """
         answer = yield from self._steps()
         best, failures = np.inf, 0
         while True:
-            draft = self.tol_now > self.tol and self.support.status not in STOPPED
-            self.check = yield from self.examine(answer, draft)
-            self.reach = self.check.violation
-            self._tell_check()
-            if not draft:
+            provisional = self.tol_now > self.tol and self.support.status not in STOPPED
+            self.check = yield from self.examine(answer, provisional)
+            self.screening_radius = self.check.violation
+            self._report_check()
+            if not provisional:
                 failures = failures + 1 if self.check.violation >= best else 0
                 best = min(best, self.check.violation)
                 stuck = failures > _PATIENCE or (failures > 0 and self.check.n_violators == 0)
@@ -178,7 +178,7 @@ class Course(ABC):
             return self.tol
         return min(self.tol_now, _CLOSER * self.check.violation)
 
-    def _steps(self) -> Waits:
+    def _steps(self) -> TaskGenerator:
         """Section 2: the subproblems of the parts, their combination, the union."""
         known = self.known()
         if known:
@@ -216,7 +216,7 @@ class Course(ABC):
             return self.support.status
         return Status.STALLED
 
-    def _count(self, step: str, answer) -> Waits:
+    def _count(self, step: str, answer) -> TaskGenerator:
         support = yield self.summary(answer)
         self.n_iter += support.n_iter
         self.evaluations += support.evaluations
@@ -224,11 +224,11 @@ class Course(ABC):
         self.seconds.setdefault(step, []).append(support.seconds)
         self.chain = max(self.chain, support.chain)
         self.support = support
-        self.news.append(replace(support, n_iter=self.n_iter))
+        self.events.append(replace(support, n_iter=self.n_iter))
 
-    def _tell_check(self) -> None:
+    def _report_check(self) -> None:
         now = self.check
-        self.news.append(
+        self.events.append(
             replace(
                 self.support, violation=now.violation, objective=now.objective,
                 intercept=now.intercept, n_iter=self.n_iter,
@@ -258,24 +258,24 @@ def limits_of(monitor: Monitor, executor: Executor) -> dict:
     }
 
 
-def drive(
-    course: Course,
-    courses: list[Course],
+def run_until_done(
+    hierarchical: HierarchicalRun,
+    runs: list[HierarchicalRun],
     executor: Executor,
     monitor: Monitor,
-    tell: Callable[[Support], Status | None],
+    report: Callable[[Support], Status | None],
 ) -> None:
-    """Let all courses go on until one is finished, and tell its news."""
-    told = 0
-    while not course.finished or told < len(course.news):
-        waiting = [other for other in courses if not other.finished]
-        if not course.finished:
+    """Let all runs go on until one is finished, and report its events."""
+    reported = 0
+    while not hierarchical.finished or reported < len(hierarchical.events):
+        waiting = [other for other in runs if not other.finished]
+        if not hierarchical.finished:
             wait_for_any([other.awaited for other in waiting])
         for other in waiting:
-            other.go_on()
-        for news in course.news[told:]:
-            told += 1
-            if tell(news) is not None:
+            other.advance()
+        for event in hierarchical.events[reported:]:
+            reported += 1
+            if report(event) is not None:
                 executor.request_stop()
         if monitor.should_stop(0) is not None:
             executor.request_stop()

@@ -21,8 +21,20 @@ from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Solution
 from maxmargin.solvers.base import Capabilities, Solver
-from maxmargin.solvers.hierarchical.run import STOPPED, Check, Course, Waits, drive, limits_of
-from maxmargin.solvers.hierarchical.subproblem import SharedSamples, Support, beyond, returning
+from maxmargin.solvers.hierarchical.run import (
+    STOPPED,
+    Check,
+    HierarchicalRun,
+    TaskGenerator,
+    limits_of,
+    run_until_done,
+)
+from maxmargin.solvers.hierarchical.subproblem import (
+    SharedSamples,
+    Support,
+    margin_violation,
+    samples_to_readmit,
+)
 from maxmargin.solvers.registry import make_solver
 
 # Rows whose gradient is one task: of a fixed size, so that bits do not follow the workers.
@@ -109,21 +121,23 @@ class _Together(Solver):
     ):
         self._options, self._batch, self._executor = options, batch, executor
         self.capabilities = options.capabilities
-        self._courses: dict[int, InMemory] = {}
+        self._runs: dict[int, LocalRun] = {}
 
     def solve(self, problem: Problem, run: Run) -> Solution:
         monitor = run.monitor
-        if not self._courses:
+        if not self._runs:
             self._begin(monitor)
 
-        def tell(news: Support):
+        def report(event: Support):
             beta = np.zeros(problem.n)
-            beta[news.samples] = news.beta
-            return monitor.update(news.n_iter, news.violation, news.objective, beta, news.intercept)
+            beta[event.samples] = event.beta
+            return monitor.update(
+                event.n_iter, event.violation, event.objective, beta, event.intercept
+            )
 
-        course = self._courses[id(problem)]
-        drive(course, list(self._courses.values()), self._executor, monitor, tell)
-        return course.solution(monitor)
+        hierarchical = self._runs[id(problem)]
+        run_until_done(hierarchical, list(self._runs.values()), self._executor, monitor, report)
+        return hierarchical.solution(monitor)
 
     def _begin(self, monitor: Monitor) -> None:
         limits = limits_of(monitor, self._executor)
@@ -133,13 +147,15 @@ class _Together(Solver):
         # The largest first: nothing could run beside its last step otherwise.
         for number in sorted(range(len(batch)), key=lambda at: -batch[at][0].n):
             problem, run = self._batch[number]
-            course = InMemory(self._options, self._executor, samples, number, problem, run, limits)
-            self._courses[id(problem)] = course
-            course.begin()
+            hierarchical = LocalRun(
+                self._options, self._executor, samples, number, problem, run, limits
+            )
+            self._runs[id(problem)] = hierarchical
+            hierarchical.begin()
 
 
-class InMemory(Course):
-    """The course of a problem whose samples this process has: the paper's K² subproblems."""
+class LocalRun(HierarchicalRun):
+    """The run of a problem whose samples this process has: the paper's K² subproblems."""
 
     certificate: Certificate
     _came: Support
@@ -149,7 +165,7 @@ class InMemory(Course):
     ):
         super().__init__(options, executor, samples, number, problem.n, run.tol, limits)
         self.problem, self.run = problem, run
-        self._beyond = np.full(problem.n, np.inf)
+        self._margin_violation = np.full(problem.n, np.inf)
 
     def known(self):
         # Where there is a certificate, it finds what the last fit's support vectors lack.
@@ -175,35 +191,37 @@ class InMemory(Course):
     def overlap(self, n_parts):
         return self._overlap
 
-    def examine(self, answer, draft):
+    def examine(self, answer, provisional):
         """The gradient of samples, in parallel, and what it says of the answer."""
         problem, support = self.problem, self.support
         beta = np.zeros(problem.n)
         beta[support.samples] = support.beta
         outside = beta == 0
         index = np.arange(problem.n)
-        if draft:
-            index = np.flatnonzero(outside & (self._beyond > -self.reach))
-        residual = yield from self._residual_of(index, answer, draft)
-        if draft:
-            check = self._draft_check(index, residual)
+        if provisional:
+            index = np.flatnonzero(outside & (self._margin_violation > -self.screening_radius))
+        residual = yield from self._residual_of(index, answer, provisional)
+        if provisional:
+            check = self._provisional_check(index, residual)
         else:
             now = self.certificate = certify(problem, beta, residual)
             check = Check(now.kkt_violation, now.objective, now.intercept, now.duality_gap, 0)
             index, residual = index[outside], residual[outside]
-        self._beyond[support.samples] = np.inf  # not known, should they drop out
-        self._beyond[index] = beyond(problem.upper[index] > 0, residual, check.intercept)
-        back = np.sort(returning(self._beyond[index], len(support.samples)))
+        self._margin_violation[support.samples] = np.inf  # not known, should they drop out
+        self._margin_violation[index] = margin_violation(
+            problem.upper[index] > 0, residual, check.intercept
+        )
+        back = np.sort(samples_to_readmit(self._margin_violation[index], len(support.samples)))
         self._came = Support(index[back], np.zeros(len(back)), residual=residual[back])
         return replace(check, n_violators=len(back))
 
     def violators(self):
         return [self._came]
 
-    def _residual_of(self, index: np.ndarray, answer, draft: bool) -> Waits:
+    def _residual_of(self, index: np.ndarray, answer, provisional: bool) -> TaskGenerator:
         tasks = [
             self.submit(
-                SharedSamples.residual, self.samples, self.number, index[part], answer, draft,
+                SharedSamples.residual, self.samples, self.number, index[part], answer, provisional,
                 name="certificate",
             )
             for part in split(len(index), _ROWS_OF_A_TASK)
@@ -215,9 +233,9 @@ class InMemory(Course):
             parts.append(residual)
         return np.concatenate(parts)
 
-    def _draft_check(self, index: np.ndarray, residual: np.ndarray) -> Check:
+    def _provisional_check(self, index: np.ndarray, residual: np.ndarray) -> Check:
         support, positive = self.support, self.problem.upper[index] > 0
-        violation = self.spread(
+        violation = self.combined_violation(
             np.max(residual[positive], initial=-np.inf), np.min(residual[~positive], initial=np.inf)
         )
         return Check(violation, support.objective, support.intercept, np.nan, 0)

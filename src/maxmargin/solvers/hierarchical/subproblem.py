@@ -83,16 +83,16 @@ class SharedSamples(Samples):
         return samples, problem.restrict(samples), replace(run, start=start), None
 
     def residual(
-        self, number: int, index: np.ndarray, support: Support, draft: bool
+        self, number: int, index: np.ndarray, support: Support, provisional: bool
     ) -> tuple[np.ndarray, int]:
         """p − Kβ of some samples of a problem, and the kernel values it took.
 
-        In float64, but for a draft, where the precision of the kernel's rows will do.
+        In float64, but for a provisional answer, where the precision of the kernel's rows will do.
         """
         problem, _ = self.batch[number]
         kernel = problem.kernel.counted_apart()
         residual = problem.linear[index]
-        if draft and len(support.samples):
+        if provisional and len(support.samples):
             kernel.subtract(residual, support.samples, support.beta, index)
         else:
             residual -= kernel.partial_product(index, support.samples, support.beta)
@@ -196,12 +196,12 @@ def _known_residual(index: np.ndarray, parts: list[Support]) -> np.ndarray | Non
     return residual if np.isfinite(residual).all() else None
 
 
-def beyond(positive: np.ndarray, residual: np.ndarray, intercept: float) -> np.ndarray:
+def margin_violation(positive: np.ndarray, residual: np.ndarray, intercept: float) -> np.ndarray:
     """How far samples with β = 0 are on the wrong side of their margin."""
     return np.where(positive, residual - intercept, intercept - residual)
 
 
-def returning(distance: np.ndarray, n_support: int) -> np.ndarray:
+def samples_to_readmit(distance: np.ndarray, n_support: int) -> np.ndarray:
     """The samples with β = 0 that should come back, those farthest on the wrong side first.
 
     `distance` is how far they are beyond their margin. Those that are come back, and for
