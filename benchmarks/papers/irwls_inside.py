@@ -57,7 +57,7 @@ def dense_stages(self, working, tol, max_steps):
     new = solve_stages(
         DenseSystem(K, residual + K @ beta, lower, upper, beta), upper - lower,
         3e-7 * np.sqrt(len(K)), beta, b,
-        (min(1.0, 0.4 * violation), max(0.5 * tol, 0.25 * self.problem.tol)), watch,
+        (min(1.0, 0.4 * violation), max(0.5 * tol, 0.25 * self.tol)), watch,
     )  # fmt: skip
     if new is None:
         return _pair_steps(self, working, tol, max_steps)

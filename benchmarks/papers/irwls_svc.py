@@ -31,7 +31,7 @@ from data import load, two_gaussians
 from maxmargin import SVC
 from maxmargin.solution import Solution
 from maxmargin.solvers import IRWLS
-from maxmargin.solvers.irwls.solver import SELECTIONS, _Run
+from maxmargin.solvers.irwls.solver import SELECTIONS, _ChunkRun
 
 PARTS = ("table2", "table3", "q", "C")
 
@@ -86,7 +86,7 @@ CHUNKS = (20, 40, 70, 100, 150, 250, 500, 1000)
 COSTS = (1, 10, 100, 1e3, 1e4, 1e5, 1e6)
 
 
-class _QuadraticProgram(_Run):
+class _QuadraticProgram(_ChunkRun):
     """The same chunks, each solved by quadprog instead of IRWLS."""
 
     def _solve_block(self, active, working, K, b, violation, corner):
@@ -115,14 +115,12 @@ class _QuadraticProgram(_Run):
 class QPChunks(IRWLS):
     """IRWLS's chunking scheme around a QP library."""
 
-    def solve(self, problem, monitor) -> Solution:
-        run = _QuadraticProgram(problem, monitor, self)
-        status = run.until_certified()
-        return Solution(
-            run.certificate.beta, run.certificate.intercept, status, run.n_iter,
-            solver="quadprog", reason="benchmark", certificate=run.certificate,
-            details=run.details(),
-        )  # fmt: skip
+    name = "quadprog"
+
+    def solve(self, problem, run) -> Solution:
+        chunks = _QuadraticProgram(problem, run, self)
+        status = chunks.until_certified()
+        return chunks.solution(status, chunks.details())
 
 
 def read(case: Case, folder: Path) -> tuple:

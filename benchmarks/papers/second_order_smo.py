@@ -28,7 +28,7 @@ from data import load, scale_unit
 from maxmargin import SVC
 from maxmargin.solution import Solution
 from maxmargin.solvers import SMO
-from maxmargin.solvers.smo.solver import SELECTIONS, _Run
+from maxmargin.solvers.smo.solver import SELECTIONS, _PairRun
 
 SETS = ("heart", "liver-disorders", "ionosphere", "banana1", "wdbc", "australian", "diabetis_ida",
         "german.numer", "splice", "a1a", "w1a")  # fmt: skip
@@ -41,7 +41,7 @@ SMALL_CACHE = 0.1
 REPEAT_BELOW_SECONDS = 0.05
 
 
-class _RunToTolerance(_Run):
+class _RunToTolerance(_PairRun):
     """A run that stops at tol, where the library goes on to the exact optimum of small problems.
 
     Those last steps follow a linear system and say nothing about the selection.
@@ -54,15 +54,11 @@ class _RunToTolerance(_Run):
 class SelectionOnly(SMO):
     """SMO as in the paper: from zero to tol, nothing after it."""
 
-    def solve(self, problem, monitor) -> Solution:
-        run = _RunToTolerance(problem, monitor, SELECTIONS[self.selection], self.shrinking)
+    def solve(self, problem, run) -> Solution:
+        steps = _RunToTolerance(problem, run, SELECTIONS[self.selection], self.shrinking)
         start = time.process_time()
-        status = run.until_certified()
-        return Solution(
-            run.certificate.beta, run.certificate.intercept, status, run.n_iter,
-            solver=self.name, reason="benchmark", certificate=run.certificate,
-            details={"cpu_seconds": time.process_time() - start},
-        )  # fmt: skip
+        status = steps.until_certified()
+        return steps.solution(status, {"cpu_seconds": time.process_time() - start})
 
 
 def measure(X, y, C, gamma, selection, shrinking, cache) -> dict:

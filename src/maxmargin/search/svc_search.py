@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from numbers import Integral
 
 import numpy as np
@@ -18,10 +17,11 @@ from sklearn.model_selection._validation import (
     _warn_or_raise_about_fit_failures,
 )
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import _check_method_params, _num_samples, indexable
+from sklearn.utils.validation import _check_method_params, indexable
 
 from maxmargin.estimators.svc import SVC
 from maxmargin.parallel import resolve_n_jobs, session
+from maxmargin.search.deferred import engine
 
 _VERBOSE_SECONDS = 1.0
 
@@ -140,9 +140,9 @@ class SVCSearch(BaseSearchCV):
         unknown = set(routed.estimator.fit) - {"sample_weight"}
         if unknown:
             raise TypeError(f"SVC.fit() got an unexpected keyword argument {unknown.pop()!r}")
-        told = {"X": X, "y": y, "metadata": _metadata(params)}
+        callback_data = {"X": X, "y": y, "metadata": _metadata(params)}
         context = self._init_callback_context(max_subtasks=1 + (self.refit is not False))
-        context.call_on_fit_task_begin(estimator=self, **told)
+        context.call_on_fit_task_begin(estimator=self, **callback_data)
         cv = check_cv(self.cv, y, classifier=True)
         splits = list(cv.split(X, y, **routed.splitter.split))
         self.n_splits_ = cv.get_n_splits(X, y, **routed.splitter.split)
@@ -151,15 +151,13 @@ class SVCSearch(BaseSearchCV):
                 "cv.split and cv.get_n_splits return inconsistent results. "
                 f"Expected {self.n_splits_} splits, got {len(splits)}"
             )
-        from maxmargin.search.folds import CVData
-
-        cv_data = CVData(X, y, splits, routed.estimator.fit, routed.scorer.score)
+        cv_data = engine().CVData(X, y, splits, routed.estimator.fit, routed.scorer.score)
         out = self._evaluate(candidates, cv_data, scorers, context)
         self._choose(candidates, out, scorers, refit_metric)
         if self.refit:
-            self._refit(X, y, routed.estimator.fit, context, told)
+            self._refit(X, y, routed.estimator.fit, context, callback_data)
         self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
-        context.call_on_fit_task_end(estimator=self, **told)
+        context.call_on_fit_task_end(estimator=self, **callback_data)
         return self
 
     def _evaluate(self, candidates, cv_data, scorers, context) -> list[dict]:
@@ -172,7 +170,9 @@ class SVCSearch(BaseSearchCV):
         results: dict[int, dict] = {}
         start, said = time.perf_counter(), -np.inf
         with session(resolve_n_jobs(self.n_jobs)):
-            for number, fold, model, seconds, error in self._answers(candidates, cv_data):
+            for number, fold, model, seconds, error in engine().fit_candidates(
+                candidates, cv_data, self.verbose
+            ):
                 task = inner.subcontext(
                     task_name="candidate-split-evaluation", task_id=len(results)
                 ).call_on_fit_task_begin(estimator=self)
@@ -193,46 +193,8 @@ class SVCSearch(BaseSearchCV):
             _insert_error_scores(out, self.error_score)
         return out
 
-    def _answers(self, candidates, cv_data) -> Iterator[tuple]:
-        """(candidate, fold, fitted model or None, seconds, error or None) of all fits."""
-        from maxmargin.monitor import Interrupt
-        from maxmargin.search.chains import Chains, reason_not_shared, reason_too_large
-        from maxmargin.search.held_out import FoldSolution, HeldOutSVC
-        from maxmargin.search.independent import fit_independently
-
-        estimators = {}
-        for number, parameters in enumerate(candidates):
-            estimators[number] = SVC().set_params(**clone(parameters, safe=False))
-            estimators[number]._validate_params()
-        reasons = {number: reason_not_shared(estimator) for number, estimator in estimators.items()}
-        sharing = {number: estimators[number] for number, reason in reasons.items() if not reason}
-        n = _num_samples(cv_data.X)
-        too_large = reason_too_large(list(sharing.values()), n) if sharing else None
-        if too_large:
-            reasons |= dict.fromkeys(sharing, too_large)
-            sharing = {}
-        for reason in dict.fromkeys(filter(None, reasons.values())) if self.verbose else ():
-            print(f"[maxmargin] some candidates are fitted one by one: {reason}.", flush=True)
-        left = [(number, s) for number in reasons if number not in sharing
-                for s in range(len(cv_data.splits))]  # fmt: skip
-        if sharing:
-            interrupt = Interrupt()
-            chains = Chains(cv_data, sharing, n, interrupt)
-            for number, fold in chains.failed:
-                yield number, fold, None, 0.0, fold.error
-            with interrupt.listening():
-                for number, answer in chains.solve():
-                    if isinstance(answer, FoldSolution):
-                        model = HeldOutSVC.of(estimators[number].get_params(), answer)
-                        yield number, answer.fold, model, answer.seconds, None
-                    else:
-                        left.append((number, answer.split))
-            if interrupt.requested:
-                raise KeyboardInterrupt
-        yield from fit_independently(cv_data, estimators, left)
-
     def _report(self, done: int, total: int) -> None:
-        """For those who show how far the search is."""
+        """Called after each fit, for a progress bar."""
 
     def _choose(self, candidates, out, scorers, refit_metric) -> None:
         results = self._format_results(candidates, self.n_splits_, out)
@@ -248,19 +210,19 @@ class SVCSearch(BaseSearchCV):
             self.best_params_ = results["params"][self.best_index_]
         self.cv_results_ = results
 
-    def _refit(self, X, y, fit_params, context, told) -> None:
+    def _refit(self, X, y, fit_params, context, callback_data) -> None:
         best = SVC().set_params(**clone(self.best_params_, safe=False))
         if "n_jobs" not in self.best_params_:
             best.set_params(n_jobs=self.n_jobs)
         task = context.subcontext(task_name="refit-with-best-params")
         with task.propagate_callback_context(best):
-            task.call_on_fit_task_begin(estimator=self, **told)
+            task.call_on_fit_task_begin(estimator=self, **callback_data)
             start = time.perf_counter()
             self.best_estimator_ = best.fit(X, y, **fit_params)
             self.refit_time_ = time.perf_counter() - start
         if hasattr(best, "feature_names_in_"):
             self.feature_names_in_ = best.feature_names_in_
-        task.call_on_fit_task_end(estimator=self, **told)
+        task.call_on_fit_task_end(estimator=self, **callback_data)
 
 
 def _metadata(params: dict) -> dict | None:
