@@ -38,7 +38,7 @@ CASES = (
 _pair_steps = ActiveSet.pair_steps
 
 
-def no_factor(problem):
+def no_factor(*arguments, **options):
     """In the place of `factor_of`: as if the kernel had no low rank."""
     return None
 
