@@ -29,18 +29,18 @@ def checked_csr(X):
     return container((X.data, X.indices, X.indptr), shape=X.shape)
 
 
-def check_format(X) -> None:
-    """Raise a ValueError of one sentence unless all indices of X are inside of it."""
+def check_format(X, name: str = "X") -> None:
+    """Raise a ValueError of one sentence about `name` unless all indices of X are inside of it."""
     if X.ndim != 2:
-        raise ValueError(f"A sparse matrix must have 2 dimensions, not {X.ndim}.")
-    if X.format in _NAMES:
-        _check_compressed(X)
-    elif X.format == "coo":
-        _check_coordinates(X)
-    elif X.format == "dia":
-        _check_diagonals(X)
-    elif X.format == "lil":  # SciPy checks the last one, "dok", itself when it converts it
-        _check_lists(X)
+        raise ValueError(f"{name} must have 2 dimensions, not {X.ndim}.")
+    # SciPy checks the one that is not here, "dok", when it converts it.
+    checks = {"coo": _check_coordinates, "dia": _check_diagonals, "lil": _check_lists}
+    checks |= dict.fromkeys(_NAMES, _check_compressed)
+    try:
+        checks.get(X.format, lambda X: None)(X)
+    except ValueError as error:
+        size = f"{X.format.upper()}, {X.shape[0]} × {X.shape[1]}"
+        raise ValueError(f"{name} is not a valid sparse matrix ({size}): {error}.") from None
 
 
 def combined_rows(coefficients: np.ndarray, X) -> sp.csr_array:
@@ -64,22 +64,21 @@ def _check_compressed(X) -> None:
         if X.data.ndim == 3 and 0 not in X.data.shape[1:]:
             height, width = X.data.shape[1:]
             if major % height or minor % width:
-                raise _error(X, f"blocks of {height} × {width} do not divide it")
+                raise ValueError(f"blocks of {height} × {width} do not divide it")
             major, minor = major // height, minor // width
     names = _NAMES[X.format]
     pointers, indices = X.indptr, X.indices
     for name, array in (("indptr", pointers), ("indices", indices)):
         if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise _error(X, f"{name} must be a list of integers, not {_described(array)}")
+            raise ValueError(f"{name} must be a list of integers, not {_described(array)}")
     if X.data.ndim != dimensions or len(X.data) != len(indices):
-        raise _error(X, f"it has {len(indices)} indices, but data of shape {X.data.shape}")
+        raise ValueError(f"it has {len(indices)} indices, but data of shape {X.data.shape}")
     if len(pointers) != major + 1:
-        raise _error(X, f"indptr must have {major + 1} numbers, not {len(pointers)}")
+        raise ValueError(f"indptr must have {major + 1} numbers, not {len(pointers)}")
     falls = pointers[1:] < pointers[:-1]
     if pointers[0] != 0 or pointers[-1] > len(indices) or falls.any():
         at = int(np.argmax(falls)) if falls.any() else 0 if pointers[0] != 0 else major - 1
-        raise _error(
-            X,
+        raise ValueError(
             f"indptr must rise from 0 to at most {len(indices)}, and {names[0]} {at} goes from "
             f"{pointers[at]} to {pointers[at + 1] if major else pointers[at]}",
         )
@@ -87,36 +86,36 @@ def _check_compressed(X) -> None:
     outside = _first_outside(indices, minor)
     if outside is not None:
         at = int(np.searchsorted(pointers, outside, side="right")) - 1
-        raise _error(
-            X, f"{names[1]} index {indices[outside]} in {names[0]} {at} is not in 0 … {minor - 1}"
+        raise ValueError(
+            f"{names[1]} index {indices[outside]} in {names[0]} {at} is not in 0 … {minor - 1}"
         )
 
 
 def _check_coordinates(X) -> None:
     for name, indices, size in zip(("row", "column"), X.coords, X.shape, strict=True):
         if indices.shape != X.data.shape or indices.ndim != 1 or indices.dtype.kind not in "iu":
-            raise _error(X, f"it has {len(X.data)} values, but {name}s of {_described(indices)}")
+            raise ValueError(f"it has {len(X.data)} values, but {name}s of {_described(indices)}")
         outside = _first_outside(indices, size)
         if outside is not None:
-            raise _error(X, f"{name} index {indices[outside]} is not in 0 … {size - 1}")
+            raise ValueError(f"{name} index {indices[outside]} is not in 0 … {size - 1}")
 
 
 def _check_diagonals(X) -> None:
     if X.data.ndim != 2 or X.offsets.shape != X.data.shape[:1] or X.offsets.dtype.kind not in "iu":
-        raise _error(
-            X, f"it has diagonals of shape {X.data.shape}, but {_described(X.offsets)} as offsets"
+        raise ValueError(
+            f"it has diagonals of shape {X.data.shape}, but {_described(X.offsets)} as offsets"
         )
 
 
 def _check_lists(X) -> None:
     n_rows, n_columns = X.shape
     if X.rows.shape != (n_rows,) or X.data.shape != (n_rows,):
-        raise _error(X, f"it has {len(X.rows)} lists of columns for {n_rows} rows")
+        raise ValueError(f"it has {len(X.rows)} lists of columns for {n_rows} rows")
     for at, (columns, values) in enumerate(zip(X.rows, X.data, strict=True)):
         if len(columns) != len(values):
-            raise _error(X, f"row {at} has {len(columns)} columns, but {len(values)} values")
+            raise ValueError(f"row {at} has {len(columns)} columns, but {len(values)} values")
         if any(not 0 <= column < n_columns for column in columns):
-            raise _error(X, f"a column index in row {at} is not in 0 … {n_columns - 1}")
+            raise ValueError(f"a column index in row {at} is not in 0 … {n_columns - 1}")
 
 
 def _first_outside(indices: np.ndarray, size: int) -> int | None:
@@ -132,10 +131,3 @@ def _first_outside(indices: np.ndarray, size: int) -> int | None:
 
 def _described(array: np.ndarray) -> str:
     return f"{array.dtype} of shape {array.shape}"
-
-
-def _error(X, reason: str) -> ValueError:
-    n_rows, n_columns = X.shape
-    return ValueError(
-        f"X is not a valid sparse matrix ({X.format.upper()}, {n_rows} × {n_columns}): {reason}."
-    )

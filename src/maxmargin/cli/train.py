@@ -139,18 +139,15 @@ def _default_model(data: str, classes: np.ndarray, estimator) -> str:
 
 def _check_model_file(path: str, classes: np.ndarray, estimator) -> None:
     """Say before the training, not after it, that the model could not be written."""
-    from maxmargin.io.libsvm_model import libsvm_labels
+    from maxmargin.io.model_file import check_can_save
 
     if not Path(path).absolute().parent.is_dir():
         raise DataError(f"{path}: there is no such folder to write to.")
-    if not path.endswith(".npz"):
-        estimator.classes_ = classes
-        try:
-            libsvm_labels(estimator)
-        except ValueError as error:
-            raise DataError(f"{path}: {error} Or give the model a name in .npz.") from error
-        finally:
-            del estimator.classes_
+    try:
+        check_can_save(estimator, classes, path)
+    except ValueError as error:
+        hint = "" if format_suffix(path) == ".npz" else " Or give the model a name in .npz."
+        raise DataError(f"{path}: {error}{hint}") from error
 
 
 def _cross_validate(
