@@ -158,6 +158,8 @@ def _labels(texts: list[str], name: str) -> np.ndarray:
         if kind is float or all(abs(value) < 2**63 for value in values):
             return np.array(values)
         break
+    if any("\0" in text for text in texts):  # which NumPy would drop at the end of a text
+        raise DataError(f"{name}: a label holds a zero character.")
     return np.array(texts)
 
 
