@@ -61,6 +61,17 @@ def cases():
         "class weight of no class": (
             {"class_weight": {7: 2.0}}, X, y, None, "not in class_weight|not have a class_weight",
         ),
+        "class weight nan": (
+            {"class_weight": {0: 1.0, 1: np.nan}}, X, y, None,
+            "class_weight must hold finite numbers, but that of class 1 is nan",
+        ),
+        "class weight infinite": (
+            {"class_weight": {0: np.inf}}, X, y, None, "that of class 0 is inf",
+        ),
+        "class weight text": (
+            {"class_weight": {0: "much"}}, X, y, None, "that of class 0 is 'much'",
+        ),
+        "n_jobs": ({"n_jobs": 0}, X, y, None, "The 'n_jobs' parameter"),
         "not square": ({"kernel": "precomputed"}, X, y, None, "must be a square matrix"),
         "sparse precomputed": (
             {"kernel": "precomputed"}, sp.eye_array(12, format="csr"), y, None,
@@ -87,6 +98,14 @@ def cases():
             "selection='exhaustive' needs the whole kernel matrix",
         ),
         "too large": ({"kernel": "linear"}, 1e200 * X, y, None, "large values"),
+        "too large rbf": ({}, 1e200 * X, y, None, "large values"),
+        "too large sparse": ({}, sp.csr_array(1e200 * X), y, None, "large values"),
+        "too large poly": (
+            {"kernel": "poly", "gamma": 1.0, "degree": 9}, 1e60 * X, y, None, "large values",
+        ),
+        "too large for float64": (
+            {}, np.longdouble("1e3000") * X.astype(np.longdouble), y, None, "contains infinity",
+        ),
     }  # fmt: skip
 
 
@@ -95,7 +114,7 @@ def plain(model):
     return {name: id(value) for name, value in vars(model).items()}
 
 
-@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("case", cases())
 @pytest.mark.parametrize("fitted", [False, True])
 def test_bad_fit(case, fitted):
@@ -111,7 +130,7 @@ def test_bad_fit(case, fitted):
     assert plain(model) == before
     assert len(str(caught.value).splitlines()[0]) < 300  # a sentence, not a page
     if fitted:
-        model.set_params(kernel="rbf", cache_size="auto")
+        model.set_params(kernel="rbf", cache_size="auto", n_jobs=None)
         assert_array_equal(model.decision_function(X), decisions)
 
 
@@ -156,6 +175,24 @@ def test_bad_predict(method):
         call(sp.csr_array(X))
     with pytest.raises(ValueError, match="not fitted yet"):
         getattr(SVC(), method)(X)
+
+
+def test_prediction_without_a_thread():
+    model = SVC().fit(X, y).set_params(n_jobs=0)
+    with pytest.raises(ValueError, match="n_jobs must be at least 1"):
+        model.predict(X)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid"])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_numbers_that_overflow_warn_nobody(kernel, container):
+    """Neither in training nor at prediction, and not on threads of the pool."""
+    model = SVC(kernel=kernel).fit(container(X), y)
+    model.decision_function(container(1e200 * X))
+    many = np.tile(X, (100, 1))
+    with pytest.raises(ValueError, match="large values"):
+        SVC(kernel=kernel, n_jobs=2).fit(container(1e200 * many), np.tile(y, 100))
 
 
 def test_precomputed_predict_needs_a_column_for_each_training_sample():

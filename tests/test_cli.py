@@ -4,6 +4,7 @@ import json
 import lzma
 import os
 import pty
+import resource
 import shutil
 import signal
 import subprocess
@@ -222,6 +223,11 @@ def test_a_fit_that_stops_early_is_1_and_leaves_a_model(run, folder):
         ("train some.csv", "--label must say which column to learn."),
         ("train some.csv --label z", "there is no column 'z'; the columns are a, b, y."),
         ("train some.csv --label y m", "m: A LIBSVM model holds whole numbers as labels, not 'n'."),
+        ("train dates.npz m.npz", "dates.npz: y must hold numbers or text, not datetime64"),
+        ("train large.npz m", "m: A LIBSVM model holds labels up to 2147483647, not 4294967296."),
+        ("tune large.npz m", "m: A LIBSVM model holds labels up to 2147483647, not 4294967296."),
+        ("train zero.csv --label y m.npz", "zero.csv: a label holds a zero character."),
+        ("train iris.txt -j 0", "The 'n_jobs' parameter"),
         ("train iris.txt --label y", "--label is for CSV and Parquet"),
         ("train iris.txt -t 7", "--kernel must be one of linear"),
         ("train iris.txt -g wide", "--gamma must be a number or scale or auto, not 'wide'."),
@@ -241,6 +247,8 @@ def test_a_fit_that_stops_early_is_1_and_leaves_a_model(run, folder):
         ("scale iris.txt -l 2 -u 1", "--lower must be less than --upper"),
         ("scale iris.txt -r broken.txt", "broken.txt, line 1: expected x"),
         ("scale iris.txt -r cut.range", "cut.range, line 3: expected 3 numbers"),
+        ("scale iris.txt -r half.range", "half.range, line 3: features are counted from 1"),
+        ("scale four.npz -r wide.range", "line 3: there is no feature 9 in four.npz, which has 4"),
         ("scale iris.txt -r a -s b", "cannot be used together"),
     ],
 )
@@ -250,6 +258,12 @@ def test_bad_input_is_2_and_one_sentence(run, folder, arguments, sentence):
     (folder / "one.txt").write_text("1 1:2\n1 1:3\n")
     (folder / "some.csv").write_text("a,b,y\n1,2,n\n3,4,p\n")
     (folder / "cut.range").write_text("x\n-1 1\n1 0\n")
+    (folder / "half.range").write_text("x\n-1 1\n1.5 0 1\n")
+    (folder / "wide.range").write_text("x\n-1 1\n9 0 1\n")
+    np.savez("four.npz", X=np.eye(4), y=[1, 2, 1, 2])
+    (folder / "zero.csv").write_text("a,b,y\n1,2,a\0\n3,4,p\n")
+    np.savez("dates.npz", X=np.eye(4), y=np.arange(4).astype("M8[s]"))
+    np.savez("large.npz", X=np.eye(12), y=np.arange(12) % 2 * 2**32)
     before = sorted(os.listdir(folder))
     code, out, err = run(*arguments.split())
     assert (code, out) == (2, "")
@@ -265,28 +279,50 @@ def test_a_model_of_another_feature_count(run, folder, iris):
     for name, data in (("wide", wide), ("narrow", narrow)):
         dump_svmlight_file(data, y, name, zero_based=False)
         np.savez(f"{name}.npz", X=data, y=y)
-    sentence = "wide has 8 features, but the model model was trained on 4; --unseen allows it"
-    assert run("predict", "wide", "model", "out")[0] == 2
-    assert sentence in run("predict", "wide", "model", "out")[2]
-    for data, model in (("wide", "model.npz"), ("narrow.npz", "model"), ("wide.npz", "model.npz")):
+    for data, model in (("narrow.npz", "model"), ("wide.npz", "model.npz")):
         code, _, err = run("predict", data, model, "out")
-        assert code == 2 and "was trained on 4" in err
+        assert code == 2 and f"but the model {model} was trained on 4." in err
     assert not os.path.exists("out")
     # LIBSVM text does not say that there are features that are zero everywhere.
     assert run("predict", "narrow", "model", "out")[0] == 0
     assert run("predict", "narrow", "model.npz", "out2")[0] == 0
     assert (folder / "out").read_text() == (folder / "out2").read_text()
-    assert run("predict", "wide", "model", "out", "--unseen")[0] == 0
 
 
 @needs_libsvm
-def test_unseen_features_count_as_in_svm_predict(run, folder, iris):
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid"])
+def test_unseen_features_count_as_in_svm_predict(run, folder, iris, kernel):
     X, y = iris
-    run("train", "iris.txt", "model")
-    dump_svmlight_file(np.hstack([X, X]), y, "wide", zero_based=False)
+    options = ["-t", kernel, "-g", 0.4, "-r", 0.3]
+    run("train", *options, "iris.txt", "model")
+    run("train", *options, "iris.txt", "model.npz")
+    np.savez("iris.npz", X=X, y=y)
+    run("train", *options, "iris.npz", "dense.npz")
+    wide = np.hstack([X, X])
+    dump_svmlight_file(wide, y, "wide", zero_based=False)
     subprocess.run(["svm-predict", "wide", "model", "theirs"], check=True, capture_output=True)
-    run("predict", "wide", "model", "ours", "--unseen")
+    sentence = "maxmargin: wide has features up to 8, the model {} up to 4; the others count as"
+    for model in ("model", "model.npz", "dense.npz"):
+        code, _, err = run("predict", "wide", model, "ours")
+        assert code == 0 and err.startswith(sentence.format(model)) and err.count("\n") == 1
+        assert (folder / "ours").read_text() == (folder / "theirs").read_text()
+        assert run("predict", "wide", model, "ours", "--quiet")[1:] == ("", "")
+    # LIBSVM's models do not say how many features there were, so more columns are no error.
+    np.savez("wide.npz", X=wide, y=y)
+    assert run("predict", "wide.npz", "model", "ours")[0] == 0
     assert (folder / "ours").read_text() == (folder / "theirs").read_text()
+
+
+def test_text_for_a_model_of_a_table_is_predicted_in_blocks(run, folder, iris, monkeypatch):
+    from maxmargin.cli import predict
+
+    np.savez("iris.npz", X=iris[0], y=iris[1])
+    run("train", "iris.npz", "model.npz")
+    _, out, _ = run("predict", "iris.npz", "model.npz", "--scores")
+    monkeypatch.setattr(predict, "_BLOCK_VALUES", 4 * 7)
+    _, blocks, _ = run("predict", "iris.txt", "model.npz", "--scores")
+    whole, blocks = (np.loadtxt(text.splitlines()) for text in (out, blocks))
+    np.testing.assert_allclose(blocks, whole, atol=1e-12)
 
 
 def test_a_full_disk_leaves_no_half_of_a_file(folder):
@@ -375,6 +411,27 @@ def test_scale_does_what_svm_scale_does(run, folder, options):
     np.testing.assert_allclose(
         read_data("ours").X.toarray(), read_data("theirs").X.toarray(), atol=2e-4
     )
+
+
+def test_scale_says_that_zeros_vanish(run, folder):
+    (folder / "sparse").write_text("1 1:2 7:1\n2 3:1 7:5\n1 2:2\n")
+    code, _, err = run("scale", "sparse", "out")
+    assert code == 0 and err == (
+        "maxmargin: zeros vanish: 5 values were not zero, now 12 are; --lower 0 keeps zeros "
+        "where no value is negative.\n"
+    )
+    assert run("scale", "sparse", "out", "-l", 0)[2] == ""
+    assert read_data("out").X.nnz == 5
+
+
+def test_scale_takes_memory_for_the_features_that_occur(run, folder):
+    (folder / "wide").write_text(f"1 1:2 {2**30}:1\n2 3:1 {2**30}:5\n1 {2**31 - 1}:1\n")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert run("scale", "wide", "out", "-s", "range", "-q")[0] == 0
+    assert run("scale", "wide", "again", "-r", "range")[0] == 0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18  # in KiB
+    assert (folder / "out").read_text() == (folder / "again").read_text()
+    assert set(read_data("out").X.indices) == {0, 2, 2**30 - 1, 2**31 - 2}
 
 
 def test_scale_to_standard_output_and_csv(folder, run):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from maxmargin.kernels.feature_matrix import expansion
 from maxmargin.kernels.functions import KernelFunction
@@ -29,9 +30,29 @@ def kernel_expansion(
     if kernel.name == "linear":
         # One weight vector a task: the support vectors need not be met one by one.
         X = X if index is None else X[index]
+        both_sparse = sp.issparse(X) and sp.issparse(support_vectors)
+        if both_sparse and X.shape[1] > X.nnz + support_vectors.nnz:
+            X, support_vectors = _features_of(support_vectors, X)
         return np.asarray(X @ (support_vectors.T @ coefficients))
     basis = as_samples(support_vectors, dtype, centre=kernel.translation_invariant)
     return expansion(kernel, X, basis, coefficients, index)
+
+
+def _features_of(vectors, X):
+    """Samples and support vectors without the features that no support vector has.
+
+    Their inner products stay what they are, and a weight vector is no longer as wide as X.
+    """
+    features, columns = np.unique(vectors.indices, return_inverse=True)
+    at = np.searchsorted(features, X.indices)
+    known = at < len(features)
+    known[known] = features[at[known]] == X.indices[known]
+    rows = np.concatenate([[0], np.cumsum(known)])[X.indptr]
+    X = sp.csr_array((X.data[known], at[known], rows), shape=(X.shape[0], len(features)))
+    vectors = sp.csr_array(
+        (vectors.data, columns, vectors.indptr), shape=(vectors.shape[0], len(features))
+    )
+    return X, vectors
 
 
 def precomputed_expansion(K: np.ndarray, support: np.ndarray, coefficients: np.ndarray):

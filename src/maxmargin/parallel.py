@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 import joblib
+import numpy as np
 from joblib.parallel import SequentialBackend, get_active_backend
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
@@ -71,6 +72,8 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     active `parallel_config`, one inside a thread of joblib's, the limit that
     joblib set for BLAS inside one of its processes, else all cores.
     """
+    if n_jobs == 0:
+        raise ValueError("n_jobs must be at least 1, or negative to count from all cores; it is 0.")
     if n_jobs is not None:
         return max(1, n_cores() + 1 + n_jobs) if n_jobs < 0 else n_jobs
     backend, configured = get_active_backend()
@@ -129,7 +132,9 @@ def session(threads: int | Callable[[], int]) -> Iterator[None]:
         if _sessions == 1:
             _restore.append(_in_control(lambda: _limit_blas(1)))
     try:
-        yield
+        # What overflows is found in the results and gets a sentence there.
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
     finally:
         _state.n_threads = previous
         with _lock:
@@ -227,8 +232,15 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     key = (os.getpid(), threads)
     with _lock:
         if key not in _pools:
-            _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="maxmargin")
+            _pools[key] = ThreadPoolExecutor(
+                threads, thread_name_prefix="maxmargin", initializer=_ignore_overflow
+            )
         return _pools[key]
+
+
+def _ignore_overflow() -> None:
+    """As in `session`, for a thread of the pool."""
+    np.seterr(over="ignore", invalid="ignore")
 
 
 def split(n: int, size: int) -> list[slice]:

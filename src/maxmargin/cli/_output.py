@@ -18,6 +18,11 @@ def emit(text: str) -> None:
         discard_output()
 
 
+def note(sentence: str) -> None:
+    """A remark on standard error, where it does not mix with results."""
+    print(f"maxmargin: {sentence}", file=sys.stderr)
+
+
 def discard_output() -> None:
     """Let what is printed from here on vanish, also what the process still holds back."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

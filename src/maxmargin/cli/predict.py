@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
 import typer
 
 from maxmargin.cli import _options as options
-from maxmargin.cli._output import emit, print_json
+from maxmargin.cli._output import emit, note, print_json
 from maxmargin.io.data import Dataset, read_data
-from maxmargin.io.files import DataError, atomic_write
+from maxmargin.io.files import DataError, atomic_write, format_suffix
+
+_BLOCK_VALUES = 2**22
 
 Model = Annotated[
     str,
@@ -29,10 +32,6 @@ def predict(
     scores: Annotated[
         bool, typer.Option("--scores", help="Add the decision values to each line.")
     ] = False,
-    unseen: Annotated[
-        bool,
-        typer.Option("--unseen", help="Allow features that the model has never seen."),
-    ] = False,
     jobs: options.Jobs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -42,17 +41,16 @@ def predict(
 
     estimator = load_model(model)
     dataset = read_data(data, label=label, precomputed=estimator.kernel == "precomputed")
-    dataset = _without_unused(dataset, estimator)
-    estimator = _fitting(estimator, dataset, model, unseen).set_params(n_jobs=jobs)
-    X = _as_trained(dataset.X, estimator)
-    labels = estimator.predict(X)
-    values = estimator.decision_function(X) if scores else None
+    dataset = _columns_of(dataset, estimator)
+    width = _common_width(estimator, dataset, model, quiet)
+    estimator.set_params(n_jobs=jobs)
+    labels, values = _predicted(estimator, _of_width(dataset.X, width), scores)
     accuracy = None if dataset.y is None else float(np.mean(_same(labels, dataset.y)))
     if out is not None:
         with atomic_write(out) as file:
             file.write(_lines(labels, values).encode())
     if json:
-        result = {"n_samples": len(labels), "accuracy": accuracy, "out": out}
+        result: dict[str, Any] = {"n_samples": len(labels), "accuracy": accuracy, "out": out}
         if out is None:
             result |= {"labels": labels} | ({} if values is None else {"scores": values})
         print_json(result)
@@ -68,46 +66,73 @@ def predict(
         )
 
 
-def _fitting(estimator, dataset: Dataset, model_name: str, unseen: bool):
-    """The model for data of this width; LIBSVM text may leave out features that are zero."""
-    from maxmargin.io import load_model
+def _common_width(estimator, dataset: Dataset, model_name: str, quiet: bool) -> int:
+    """The number of features of model and data, to which the model is widened if need be.
 
+    LIBSVM text does not say how many features there are: those that are zero may be left
+    out, and others may appear that no support vector has. These count as in `svm-predict`,
+    in distances and nowhere else.
+    """
     known, given = estimator.n_features_in_, dataset.X.shape[1]
     if given == known or (given < known and not dataset.fixed_width):
-        return estimator
-    is_libsvm = not model_name.endswith(".npz")
-    if given > known and is_libsvm and (unseen or estimator.kernel == "precomputed"):
-        return load_model(model_name, n_features=given)
-    hint = "; --unseen allows it, as svm-predict does" if given > known and is_libsvm else ""
-    raise DataError(
-        f"{dataset.name} has {given} features, but the model {model_name} was trained on "
-        f"{known}{hint}."
-    )
+        return known
+    by_kernel = estimator.kernel == "precomputed"
+    model_says = format_suffix(model_name) == ".npz"
+    if given < known or (model_says and (by_kernel or dataset.fixed_width)):
+        what = "kernel values" if by_kernel else "features"
+        raise DataError(
+            f"{dataset.name} has {given} {what}, but the model {model_name} was trained on {known}."
+        )
+    if not by_kernel and not quiet:
+        note(
+            f"{dataset.name} has features up to {given}, the model {model_name} up to {known}; "
+            "the others count as in svm-predict."
+        )
+    from maxmargin.estimators.fitted import widen
+
+    widen(estimator, given)
+    return given
 
 
-def _without_unused(dataset: Dataset, estimator) -> Dataset:
+def _columns_of(dataset: Dataset, estimator) -> Dataset:
     """Columns in the order of the model's, where both know their names."""
     wanted = getattr(estimator, "feature_names_in_", None)
-    if wanted is None or dataset.feature_names is None:
+    if wanted is None:
+        return dataset
+    del estimator.feature_names_in_  # the columns are in order; arrays have no names
+    if dataset.feature_names is None or list(wanted) == list(dataset.feature_names):
         return dataset
     at = {name: column for column, name in enumerate(dataset.feature_names)}
     missing = [name for name in wanted if name not in at]
     if missing:
         raise DataError(f"{dataset.name}: has no column {missing[0]!r}, which the model needs.")
+    if len(at) < len(dataset.feature_names) or len(set(wanted)) < len(wanted):
+        raise DataError(f"{dataset.name}: two columns have the same name, so none can be chosen.")
     columns = [at[name] for name in wanted]
     return Dataset(dataset.X[:, columns], dataset.y, list(wanted), dataset.name, True)
 
 
-def _as_trained(X, estimator):
-    """Dense or sparse as the training data was, and as wide."""
-    if sp.issparse(X) and X.shape[1] < estimator.n_features_in_:
-        X = X.copy()
-        X.resize((X.shape[0], estimator.n_features_in_))
-    if hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_  # the columns are in order; arrays have no names
-    if estimator._sparse:
-        return sp.csr_array(X)
-    return X.toarray() if sp.issparse(X) else X
+def _of_width(X, width: int):
+    """X with features that are zero up to that width."""
+    if not sp.issparse(X) or X.shape[1] == width:
+        return X
+    return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
+
+
+def _predicted(estimator, X, scores: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """Labels and, if asked for, decision values; a block of rows at a time where rows grow."""
+    blocks: Iterable
+    if estimator._sparse or not sp.issparse(X):
+        blocks = [sp.csr_array(X) if estimator._sparse else X]
+    else:  # the model knows dense rows only
+        size = max(1, _BLOCK_VALUES // X.shape[1])
+        blocks = (X[at : at + size].toarray() for at in range(0, X.shape[0], size))
+    labels, values = [], []
+    for block in blocks:
+        labels.append(estimator.predict(block))
+        if scores:
+            values.append(estimator.decision_function(block))
+    return np.concatenate(labels), np.concatenate(values) if scores else None
 
 
 def _same(labels: np.ndarray, truth: np.ndarray) -> np.ndarray:

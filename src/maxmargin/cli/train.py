@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from maxmargin.cli import _options as options
-from maxmargin.cli._output import emit, print_json, report_values
+from maxmargin.cli._output import emit, note, print_json, report_values
 from maxmargin.io.data import Dataset, read_data
 from maxmargin.io.files import DataError, atomic_write, format_suffix
 
@@ -80,7 +80,7 @@ def train(
         _cross_validate(estimator, dataset, folds, seed, json, quiet)
         return
     path = model or _default_model(data, classes, estimator)
-    _check_model_file(path, classes, estimator)
+    check_model_file(path, classes, estimator)
     fit(estimator, dataset, len(classes), quiet or json)
     page = "" if report is None else _page(estimator, dataset)
     if dataset.feature_names is not None:
@@ -120,7 +120,7 @@ def fit(estimator, dataset: Dataset, n_classes: int, quiet: bool) -> None:
         finally:
             estimator.set_params(solver=name)
     for sentence in dict.fromkeys(str(one.message) for one in caught):
-        typer.echo(f"maxmargin: {sentence}", err=True)
+        note(sentence)
 
 
 def _page(estimator, dataset: Dataset) -> str:
@@ -131,26 +131,32 @@ def _page(estimator, dataset: Dataset) -> str:
 
 def _default_model(data: str, classes: np.ndarray, estimator) -> str:
     """svm-train's name for it, in the present folder; .npz where LIBSVM could not hold it."""
+    from maxmargin.io.model_file import check_can_save
+
     name = "model" if data == "-" else f"{Path(data).name}.model"
-    whole = classes.dtype.kind in "iu"
-    pairs = len(classes) == 2 or estimator.multi_class == "ovo"
-    return name if whole and pairs else f"{name}.npz"
+    try:
+        check_can_save(estimator, classes, name)
+    except ValueError:
+        return f"{name}.npz"
+    return name if classes.dtype.kind in "iu" else f"{name}.npz"
 
 
-def _check_model_file(path: str, classes: np.ndarray, estimator) -> None:
-    """Say before the training, not after it, that the model could not be written."""
-    from maxmargin.io.libsvm_model import libsvm_labels
-
+def check_folder(path: str) -> None:
+    """Say before the work, not after it, that there is nowhere to write to."""
     if not Path(path).absolute().parent.is_dir():
         raise DataError(f"{path}: there is no such folder to write to.")
-    if not path.endswith(".npz"):
-        estimator.classes_ = classes
-        try:
-            libsvm_labels(estimator)
-        except ValueError as error:
-            raise DataError(f"{path}: {error} Or give the model a name in .npz.") from error
-        finally:
-            del estimator.classes_
+
+
+def check_model_file(path: str, classes: np.ndarray, estimator) -> None:
+    """Say before the training, not after it, that the model could not be written."""
+    from maxmargin.io.model_file import check_can_save
+
+    check_folder(path)
+    try:
+        check_can_save(estimator, classes, path)
+    except ValueError as error:
+        hint = "" if format_suffix(path) == ".npz" else " Or give the model a name in .npz."
+        raise DataError(f"{path}: {error}{hint}") from error
 
 
 def _cross_validate(

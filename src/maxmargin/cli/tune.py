@@ -11,7 +11,7 @@ import typer
 
 from maxmargin.cli import _options as options
 from maxmargin.cli._output import emit, print_json
-from maxmargin.cli.train import labelled
+from maxmargin.cli.train import check_folder, check_model_file, labelled
 from maxmargin.io.files import DataError, atomic_write
 
 
@@ -45,7 +45,7 @@ def tune(
     """Find C and gamma by cross-validation over a grid of powers of two."""
     from sklearn.model_selection import StratifiedKFold
 
-    from maxmargin import SVCSearch
+    from maxmargin import SVC, SVCSearch
     from maxmargin.cli._progress import counting
 
     grid = {"C": powers_of_two(log2c, "--log2c"), "gamma": powers_of_two(log2g, "--log2g")}
@@ -53,8 +53,7 @@ def tune(
     if plot is not None:
         _check_plot(plot)
     for path in filter(None, (model, plot)):
-        if not Path(path).absolute().parent.is_dir():
-            raise DataError(f"{path}: there is no such folder to write to.")
+        check_folder(path)
     dataset = labelled(data, label)
     classes, counts = np.unique(dataset.labels, return_counts=True)
     if counts.min() < folds:
@@ -64,6 +63,8 @@ def tune(
         "tol": tol,
         "cache_size": options.number_or(cache_size, ("auto",), "--cache-size"),
     }
+    if model is not None:
+        check_model_file(model, classes, SVC())
     search = SVCSearch(
         grid | {name: [value] for name, value in fixed.items()},
         cv=StratifiedKFold(folds, shuffle=True, random_state=seed), scoring=scoring,

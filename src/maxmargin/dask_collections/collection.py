@@ -6,9 +6,9 @@ import dask
 import dask.array as da
 import numpy as np
 from distributed import Client
-from sklearn.utils import compute_class_weight
 
 from maxmargin.dask_collections.partitions import Summary, check_block, encode, summarise
+from maxmargin.estimators.inputs import class_weights
 
 
 def blocks_of(X) -> list:
@@ -88,9 +88,7 @@ class Collection:
         if estimator.class_weight == "balanced":
             self.class_weight = counts.sum() / (len(self.classes) * counts.sum(axis=0))
         else:
-            self.class_weight = compute_class_weight(
-                estimator.class_weight, classes=self.classes, y=self.classes
-            )
+            self.class_weight = class_weights(estimator.class_weight, self.classes, self.classes)
         # Rows of each class with a positive weight, partition by partition.
         self.counts = self._by_class("weighted_counts") * (self.class_weight > 0)
         missing = self.classes[self.counts.sum(axis=0) == 0]

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from maxmargin.estimators.inputs import _sample_weights
+from maxmargin.estimators.inputs import _sample_weights, valid_csr
 from maxmargin.formulations import c_svc
 from maxmargin.kernels.buffers import Returned
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix, precision_of_rows
@@ -86,8 +86,8 @@ class Summary:
 
 def check_block(X, y, weights) -> Block:
     """scikit-learn's checks of one partition; an empty one is fine."""
+    X = sp.csr_array(valid_csr(X)) if sp.issparse(X) else X
     X = check_array(X, dtype="numeric", accept_sparse="csr", ensure_min_samples=0)
-    X = sp.csr_array(X) if sp.issparse(X) else X
     y = column_or_1d(y)
     if len(y) != X.shape[0]:
         raise ValueError(
@@ -106,12 +106,13 @@ def summarise(block: Block) -> Summary:
     counts = np.bincount(codes, minlength=len(classes))
     positive = np.bincount(codes, weights > 0, minlength=len(classes))
     total = float(weights.sum()) * X.shape[1]
-    mean = float((X.T @ weights).sum()) / total if total else 0.0
     if sp.issparse(X):
         repeated = np.repeat(weights, np.diff(X.indptr))
+        mean = float(X.data @ repeated) / total if total else 0.0
         squares = float(np.square(X.data, dtype=np.float64) @ repeated) - total * mean**2
         n_bytes = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     else:
+        mean = float((X.T @ weights).sum()) / total if total else 0.0
         squares = float(weights @ np.square(np.subtract(X, mean, dtype=np.float64)).sum(axis=1))
         n_bytes = X.nbytes
     return Summary(

@@ -50,7 +50,8 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
             The fitted estimator. If anything is wrong with the input, an error is
             raised and the estimator stays as it was.
         """
-        with self._unchanged_on_error():
+        # What overflows is found in the results and gets a sentence, not a warning as well.
+        with np.errstate(over="ignore", invalid="ignore"), self._unchanged_on_error():
             return training().train(self, X, y, sample_weight)
 
     def _source(self, solver, X, y, sample_weight):
@@ -110,9 +111,11 @@ def _variance(X, sample_weights: np.ndarray | None) -> float:
         return float(X.var(dtype=np.float64))
     weights = np.ones(X.shape[0]) if sample_weights is None else sample_weights
     total = weights.sum() * X.shape[1]
-    mean = float((X.T @ weights).sum()) / total
     if not sp.issparse(X):
+        mean = float((X.T @ weights).sum()) / total
         return float((np.square(np.subtract(X, mean, dtype=np.float64)).T @ weights).sum()) / total
     # Of the stored entries alone, and in float64: squares of small integers would overflow.
-    square = np.square(X.data, dtype=np.float64) @ np.repeat(weights, np.diff(X.indptr))
+    by_entry = np.repeat(weights, np.diff(X.indptr))
+    mean = float(X.data @ by_entry) / total
+    square = np.square(X.data, dtype=np.float64) @ by_entry
     return float(square) / total - mean**2

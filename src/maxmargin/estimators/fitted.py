@@ -43,6 +43,25 @@ def fitted_attributes(
     }
 
 
+def widen(model, n_features: int) -> None:
+    """Let a fitted model take data of more features, in which its support vectors are zero.
+
+    With a precomputed kernel, of more training samples, none of which is a support vector.
+    """
+    if model.kernel == "precomputed":
+        model.shape_fit_ = (n_features, n_features)
+    else:
+        vectors = sp.csr_array(model.support_vectors_)
+        parts, n_vectors = (vectors.data, vectors.indices, vectors.indptr), vectors.shape[0]
+        model.support_vectors_ = sp.csr_array(parts, shape=(n_vectors, n_features))
+        model.shape_fit_ = (model.shape_fit_[0], n_features)
+        if not model._sparse:
+            model._sparse = True
+            for name in ("_dual_coef_", "dual_coef_"):
+                setattr(model, name, sp.csr_array(getattr(model, name)))
+    model.n_features_in_ = n_features
+
+
 def set_fitted(model, **parts) -> None:
     """Make an SVC a fitted one, from the parts that `fitted_attributes` takes, less C."""
     model.__dict__.update(fitted_attributes(C=model.C, **parts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,7 +12,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_consistent_length, validate_data
 
 from maxmargin.estimators.multiclass import members_of_classes
+from maxmargin.sparse_format import check_format, checked_csr
 from maxmargin.warn import warn_user
+
+# Compiled code counts features with 32 bits.
+_MAX_SPARSE_FEATURES = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +52,8 @@ class TrainingData:
 def validate_training_data(estimator, X, y, sample_weight) -> TrainingData:
     """Check X, y and the weights for a fit of `estimator`."""
     if callable(estimator.kernel):
+        if sp.issparse(X):
+            check_format(X)
         check_consistent_length(X, y)
         y = column_or_1d(y, warn=True)
     else:
@@ -66,7 +73,7 @@ def validate_training_data(estimator, X, y, sample_weight) -> TrainingData:
         costs = np.full(_num_samples(X), float(estimator.C))
         return TrainingData(X, codes, classes, class_weight, costs, None)
     if estimator.class_weight is not None:
-        class_weight = compute_class_weight(estimator.class_weight, classes=classes, y=y)
+        class_weight = class_weights(estimator.class_weight, classes, y)
     sample_weights = _sample_weights(sample_weight, _num_samples(X))
     weights = sample_weights * class_weight[codes]
     codes = np.where(weights > 0, codes, -1)
@@ -98,9 +105,12 @@ def is_dask_collection(X) -> bool:
 
 
 def validate_features(estimator, X, y="no_validation", *, reset: bool = True):
-    """scikit-learn's checks of X (and y); numbers of any width stay as they are."""
-    if sp.issparse(X) and estimator.kernel == "precomputed":
-        raise TypeError("Sparse precomputed kernels are not supported.")
+    """scikit-learn's checks of X (and y); numbers of up to 64 bits stay as they are."""
+    if sp.issparse(X):
+        if estimator.kernel == "precomputed":
+            raise TypeError("Sparse precomputed kernels are not supported.")
+        X = valid_csr(X)
+    X = _within_64_bits(X)
     if _must_pass(estimator, X, y, reset):
         if reset:
             estimator.n_features_in_ = X.shape[1]
@@ -109,13 +119,30 @@ def validate_features(estimator, X, y="no_validation", *, reset: bool = True):
         estimator, X, y, reset=reset, dtype="numeric", accept_sparse="csr", accept_large_sparse=True
     )
     X, y = checked if isinstance(checked, tuple) else (checked, None)
-    if sp.issparse(X):
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-    elif X.dtype.kind != "f" and X.dtype.kind not in "iub":
+    if X.dtype.kind not in "fiub":
         X = X.astype(np.float64)
     return (X, y) if y is not None else X
+
+
+def valid_csr(X):
+    """Any sparse matrix as a valid CSR matrix whose rows name each feature once, in order."""
+    X = checked_csr(X)
+    if X.shape[1] > _MAX_SPARSE_FEATURES:
+        raise ValueError(
+            f"X has {X.shape[1]} features; sparse data can have at most {_MAX_SPARSE_FEATURES}."
+        )
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _within_64_bits(X):
+    """Numbers of more than 64 bits as float64, in which kernels are computed."""
+    if getattr(X, "dtype", None) == np.longdouble and np.longdouble != np.float64:
+        with np.errstate(over="ignore"):  # scikit-learn's checks complain about infinity
+            return X.astype(np.float64)
+    return X
 
 
 def _must_pass(estimator, X, y, reset: bool) -> bool:
@@ -143,6 +170,18 @@ def _finite(values: np.ndarray) -> bool:
     """Whether all values are finite, and their sum as well."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(values.sum()))
+
+
+def class_weights(class_weight, classes: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The weight of each class; scikit-learn looks up the classes, but not at the weights."""
+    if isinstance(class_weight, dict):
+        for label, weight in class_weight.items():
+            if not isinstance(weight, Real) or not np.isfinite(float(weight)):
+                raise ValueError(
+                    f"class_weight must hold finite numbers, but that of class {label!r} is "
+                    f"{weight!r}."
+                )
+    return compute_class_weight(class_weight, classes=classes, y=y)
 
 
 def _sample_weights(sample_weight, n_samples: int) -> np.ndarray:

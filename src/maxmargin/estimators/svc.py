@@ -18,6 +18,7 @@ from maxmargin.estimators.inputs import is_dask_collection, validate_features
 from maxmargin.estimators.multiclass import coefficients_by_task, votes
 from maxmargin.estimators.probability import ProbabilityMixin
 from maxmargin.parallel import resolve_n_jobs, session
+from maxmargin.sparse_format import check_format, combined_rows
 
 
 def _has_stages(estimator) -> bool:
@@ -127,7 +128,11 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         "random_state": ["random_state"],
         "solver": "no_validation",
         "multi_class": [StrOptions({"ovo", "ovr"})],
-        "n_jobs": [Integral, None],
+        "n_jobs": [
+            Interval(Integral, None, -1, closed="right"),
+            Interval(Integral, 1, None, closed="left"),
+            None,
+        ],
         "warm_start": ["boolean"],
         "time_limit": [Interval(Real, 0, None, closed="neither"), None],
     }
@@ -307,6 +312,8 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         if self.support_.size != self._n_support.sum():
             raise ValueError(f"The internal representation of {type(self).__name__} was altered")
         if callable(self.kernel):
+            if sp.issparse(X):
+                check_format(X)
             return X
         X = validate_features(self, X, reset=False)
         if sp.issparse(X) and not self._sparse:
@@ -345,10 +352,10 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
             raise AttributeError("coef_ is not available before fit.")
         sign = -1.0 if len(self.classes_) == 2 else 1.0
         coefficients = sign * self._task_coefficients().T
-        coef = coefficients @ self.support_vectors_
         if self._sparse:
-            coef = sp.csr_array(coef)
+            coef = combined_rows(coefficients, self.support_vectors_)
             coef.data.flags.writeable = False
         else:
+            coef = coefficients @ self.support_vectors_
             coef.flags.writeable = False
         return coef

@@ -9,6 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.io.files import DataError
+from maxmargin.io.schema import shown
+
+_MAX_INDEX = 2**31 - 1
+_MAX_DIGITS = 20  # of an index; Python refuses to read numbers of thousands of them
 
 
 def read(file: IO[bytes], name: str, *, precomputed: bool = False):
@@ -23,18 +27,23 @@ def read(file: IO[bytes], name: str, *, precomputed: bool = False):
     name : what messages call it
     precomputed : whether lines are ``label 0:number 1:K(x, x₁) 2:K(x, x₂) …``
     """
-    from sklearn.datasets import load_svmlight_file
-
     try:
-        X, y = load_svmlight_file(file, zero_based=bool(precomputed))
+        X, y = parse(file, zero_based=bool(precomputed))
     except (ValueError, OverflowError) as error:
         raise DataError(_first_broken_line(file, name, precomputed) or f"{name}: {error}") from None
     if not (np.isfinite(y).all() and np.isfinite(X.data).all()):
         raise DataError(_first_broken_line(file, name, precomputed) or f"{name}: infinite values.")
-    X = _with_short_indices(sp.csr_array(X))
     if precomputed:
         return _kernel_values(X, name), tidy_labels(y)
     return X, tidy_labels(y)
+
+
+def parse(file: IO[bytes], *, zero_based: bool) -> tuple[sp.csr_array, np.ndarray]:
+    """Samples and labels by scikit-learn's compiled reader, which tells little of errors."""
+    from sklearn.datasets import load_svmlight_file
+
+    X, y = load_svmlight_file(file, zero_based=zero_based)
+    return _with_short_indices(sp.csr_array(X)), y
 
 
 def write(file: IO[bytes], X, y: np.ndarray, name: str) -> None:
@@ -50,6 +59,8 @@ def write(file: IO[bytes], X, y: np.ndarray, name: str) -> None:
 
 def tidy_labels(y: np.ndarray) -> np.ndarray:
     """Whole numbers as integers, so that they are printed as they were written."""
+    if not (np.abs(y) < 2**53).all():
+        return y
     whole = y.astype(np.int64)
     return whole if np.array_equal(whole, y) else y
 
@@ -63,46 +74,52 @@ def _with_short_indices(X: sp.csr_array) -> sp.csr_array:
 
 
 def _kernel_values(X: sp.csr_array, name: str) -> np.ndarray:
-    values = X.toarray()
-    if values.shape[1] < 2 or (values[:, 0] < 1).any():
+    """Kernel values as a table; as in LIBSVM, zeros must be written as well."""
+    n_rows, width = X.shape
+    whole = X.nnz == n_rows * width
+    if width < 2 or not whole or (X.data[::width] < 1).any():
         raise DataError(
             f"{name}: a precomputed kernel needs lines such as `1 0:7 1:0.5 2:1 …`, where "
-            "0:7 says which sample it is."
+            "0:7 says which sample it is, and all values are there, zeros too."
         )
-    return values[:, 1:]
+    return X.data.reshape(n_rows, width)[:, 1:]
 
 
 def _first_broken_line(file: IO[bytes], name: str, precomputed: bool) -> str | None:
     file.seek(0)
     for number, line in enumerate(file, start=1):
-        problem = _problem_of(line.partition(b"#")[0].split(), 0 if precomputed else 1)
+        problem = problem_of(line.partition(b"#")[0].split(), 0 if precomputed else 1)
         if problem:
             return f"{name}, line {number}: {problem}"
     return None
 
 
-def _problem_of(fields: list[bytes], first_index: int) -> str | None:
-    """What is wrong with a line, as a sentence; None where nothing is."""
+def problem_of(fields: list[bytes], first_index: int, *, queries: bool = True) -> str | None:
+    """What is wrong with a line, as a sentence; None where nothing is.
+
+    `queries` says whether features may follow a number of a query, as in SVMlight.
+    """
     if not fields:
         return None
     label, *pairs = (field.decode(errors="replace") for field in fields)
     if not _is_finite_number(label):
-        return f"the label must be a number, not {label!r}."
+        return f"the label must be a number, not {shown(label)}."
     last = first_index - 1
     for pair in pairs:
         index, colon, value = pair.partition(":")
-        if index == "qid":
+        if index == "qid" and queries:
             continue
-        if not colon or not index.isdecimal():
-            return f"expected index:value, found {pair!r}."
+        if not colon or not (index.isascii() and index.isdecimal()):
+            return f"expected index:value, found {shown(pair)}."
+        if len(index) > _MAX_DIGITS or int(index) > _MAX_INDEX:
+            text = index if len(index) <= _MAX_DIGITS else f"{index[:_MAX_DIGITS]}…"
+            return f"feature {text} is beyond the largest that can be read, {_MAX_INDEX}."
         if not _is_finite_number(value):
-            return f"the value of feature {index} must be a finite number, not {value!r}."
+            return f"the value of feature {index} must be a finite number, not {shown(value)}."
         if int(index) < first_index:
-            return f"features are counted from {first_index}, found {pair!r}."
+            return f"features are counted from {first_index}, found {shown(pair)}."
         if int(index) <= last:
             return f"feature {index} comes after feature {last}; they must be in ascending order."
-        if int(index) >= 2**31:
-            return f"feature {index} is beyond the largest that can be read, {2**31 - 1}."
         last = int(index)
     return None
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import os
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.datasets import load_svmlight_file
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators.fitted import set_fitted
 from maxmargin.estimators.svc import SVC
+from maxmargin.io import libsvm_data
 from maxmargin.io.files import DataError, atomic_write, display_name, open_binary
+from maxmargin.io.model_schema import fitted_svc
+from maxmargin.io.schema import shown
 
 # LIBSVM's names of the kernels, and which parameters each writes.
 _KERNELS = {
@@ -23,7 +25,10 @@ _KERNELS = {
     "precomputed": ("precomputed", ()),
 }
 _LIBSVM_KERNELS = {theirs: ours for ours, (theirs, _) in _KERNELS.items()}
+# What the header of a C-SVC model must say, and what it may say.
 _REQUIRED = ("svm_type", "kernel_type", "nr_class", "total_sv", "rho", "label", "nr_sv")
+_ALLOWED = (*_REQUIRED, "degree", "gamma", "coef0", "probA", "probB", "prob_density_marks")
+_MAX_LABEL = 2**31 - 1  # LIBSVM reads labels as C's int
 
 
 def save_libsvm_model(model: SVC, path: str | os.PathLike) -> None:
@@ -40,7 +45,7 @@ def save_libsvm_model(model: SVC, path: str | os.PathLike) -> None:
     path : file name
     """
     check_is_fitted(model)
-    labels = libsvm_labels(model)
+    labels = libsvm_labels(model, model.classes_)
     dual_coef = model._dual_coef_
     dual_coef = dual_coef.toarray() if sp.issparse(dual_coef) else dual_coef
     with atomic_write(path) as file:
@@ -68,35 +73,48 @@ def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None)
         classes are therefore in the file's order. There is no `fit_report_`, and
         `support_` counts the support vectors where the file does not say which samples
         they were.
+
+    Raises
+    ------
+    DataError
+        One sentence that names the file and what is wrong with it.
     """
     name = display_name(path)
     with open_binary(path) as file:
-        header, lines = _parse_header(file, name)
+        header, first_line = _read_header(file, name)
+        lines = file.readlines()
     try:
-        return _model(header, lines, name, n_features)
-    except (KeyError, IndexError, OverflowError) as error:
-        raise DataError(f"{name}: is not a LIBSVM model ({error!r}).") from error
-    except DataError:
-        raise
+        parts, parameters = _parts(header)
+        coefficients, X = _support_vectors(lines, len(header["label"]) - 1, first_line)
+        if X.shape[0] != parts["n_support"].sum():
+            raise ValueError(
+                f"it should have {parts['n_support'].sum()} support vectors, and has "
+                f"{X.shape[0]}; it may be cut short."
+            )
+        parts |= {"dual_coef": coefficients} | _samples(X, parameters["kernel"], n_features)
+        parts = _ascending(parts)
     except ValueError as error:
-        raise DataError(f"{name}: is not a LIBSVM model ({error}).") from error
+        raise DataError(f"{name}: {error}") from error
+    return fitted_svc(parts, parameters, name)
 
 
-def libsvm_labels(model: SVC) -> list[int]:
-    """The classes of a model that LIBSVM can hold; else a sentence that says why not."""
+def libsvm_labels(model: SVC, classes: np.ndarray) -> list[int]:
+    """The classes as LIBSVM can hold them; a sentence if it cannot hold them or the model."""
     if callable(model.kernel):
         raise ValueError("A LIBSVM model cannot hold a kernel that is a Python function.")
-    if len(model.classes_) > 2 and model.multi_class == "ovr":
+    if len(classes) > 2 and model.multi_class == "ovr":
         raise ValueError(
             "A LIBSVM model holds a decision for each pair of classes: fit with "
             "multi_class='ovo', not 'ovr'."
         )
-    classes = model.classes_
-    if classes.dtype.kind not in "iuf" or not np.array_equal(classes, classes.astype(np.int64)):
-        raise ValueError(
-            f"A LIBSVM model holds whole numbers as labels, not {classes.tolist()[0]!r}."
-        )
-    return [int(label) for label in classes]
+    labels = classes.tolist()
+    for label in labels:
+        whole = isinstance(label, int | float) and not isinstance(label, bool) and label % 1 == 0
+        if not whole:
+            raise ValueError(f"A LIBSVM model holds whole numbers as labels, not {shown(label)}.")
+        if abs(label) > _MAX_LABEL:
+            raise ValueError(f"A LIBSVM model holds labels up to {_MAX_LABEL}, not {shown(label)}.")
+    return [int(label) for label in labels]
 
 
 def _header(model: SVC, labels: list[int]) -> str:
@@ -141,107 +159,160 @@ def _vectors(model: SVC):
         yield " ".join(pairs)
 
 
-def _parse_header(file, name: str) -> tuple[dict[str, list[str]], list[bytes]]:
+def _read_header(file, name: str) -> tuple[dict[str, list[str]], int]:
+    """The header's values by key, and the number of the line of the first support vector."""
     header: dict[str, list[str]] = {}
-    for line in file:
+    for number, line in enumerate(file, start=1):
         key, *values = line.decode("latin-1").split() or [""]
         if key == "SV":
             break
+        if key not in _ALLOWED or key in header:
+            what = "is there twice" if key in header else "is not known"
+            raise DataError(f"{name}: is not a LIBSVM model; line {number}: {shown(key)} {what}.")
         header[key] = values
-        if len(header) > 20:  # no LIBSVM model has so many entries
-            raise DataError(f"{name}: is not a LIBSVM model.")
-    missing = [key for key in _REQUIRED if key not in header]
+    else:
+        number = len(header)
     if header.get("svm_type", ["c_svc"]) != ["c_svc"]:
-        raise DataError(
-            f"{name}: is a model of type {' '.join(header['svm_type'])}; only c_svc can be read."
-        )
+        kind = shown(" ".join(header["svm_type"]))
+        raise DataError(f"{name}: is a model of type {kind}; only c_svc can be read.")
+    required: tuple[str, ...] = _REQUIRED
+    kernel = _LIBSVM_KERNELS.get(" ".join(header.get("kernel_type", [])))
+    if kernel is not None:
+        required += _KERNELS[kernel][1]
+    missing = [key for key in required if key not in header]
     if missing:
         raise DataError(f"{name}: is not a LIBSVM model; it does not say its {missing[0]}.")
-    return header, file.readlines()
+    return header, number + 1
 
 
-def _model(header, lines: list[bytes], name: str, n_features: int | None) -> SVC:
-    kernel = header["kernel_type"][0]
+def _parts(header: dict[str, list[str]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parts of the model, and parameters of the SVC, that the header says."""
+    kernel = " ".join(header["kernel_type"])
     if kernel not in _LIBSVM_KERNELS:
-        raise DataError(f"{name}: its kernel, {kernel!r}, is not known.")
-    labels = np.array([int(label) for label in header["label"]])
-    n_support = np.array([int(count) for count in header["nr_sv"]], dtype=np.int32)
-    rho = np.array([float(value) for value in header["rho"]])
-    n_classes = len(labels)
-    if n_classes < 2 or len(n_support) != n_classes or len(rho) != n_classes * (n_classes - 1) / 2:
-        raise DataError(f"{name}: its numbers of classes, nr_sv and rho do not fit together.")
-    lines = [line for line in lines if line.strip()]
-    if len(lines) != n_support.sum() or len(lines) != int(header["total_sv"][0]):
-        raise DataError(
-            f"{name}: it should have {n_support.sum()} support vectors, and has {len(lines)}; "
-            "it may be cut short."
+        raise ValueError(f"its kernel, {shown(kernel)}, is not known.")
+    parameters: dict[str, Any] = {"kernel": _LIBSVM_KERNELS[kernel]}
+    for key, kind in (("degree", int), ("gamma", float), ("coef0", float)):
+        if key in header:
+            parameters[key] = _numbers(header, key, kind, 1)[0]
+    n_classes = _numbers(header, "nr_class", int, 1)[0]
+    labels = np.array(_numbers(header, "label", int))
+    n_support = np.array(_numbers(header, "nr_sv", int))
+    if not n_classes == len(labels) == len(n_support):
+        raise ValueError(
+            f"nr_class is {n_classes}, but there are {len(labels)} labels and {len(n_support)} "
+            "numbers of support vectors (nr_sv)."
         )
-    dual_coef, X = _support_vectors(lines, n_classes - 1, name)
-    model = SVC(
-        kernel=_LIBSVM_KERNELS[kernel],
-        degree=int(header.get("degree", ["3"])[0]),
-        gamma=float(header["gamma"][0]) if "gamma" in header else "scale",
-        coef0=float(header.get("coef0", ["0"])[0]),
-    )
-    rows, labels, n_support, dual_coef, intercept = _ascending(labels, n_support, dual_coef, -rho)
-    set_fitted(
-        model, classes=labels, n_support=n_support, dual_coef=dual_coef, intercept=intercept,
-        gamma=float(header.get("gamma", ["0"])[0]), **_samples(model, X[rows], name, n_features),
-    )  # fmt: skip
-    return model
+    if n_classes < 2:
+        raise ValueError(f"a model must have at least 2 classes, not {n_classes}.")
+    total = _numbers(header, "total_sv", int, 1)[0]
+    if total != n_support.sum() or (n_support < 0).any():
+        raise ValueError(f"total_sv is {total}, but nr_sv is {shown(' '.join(header['nr_sv']))}.")
+    rho = np.array(_numbers(header, "rho", float))
+    parts = {
+        "classes": labels, "n_support": n_support, "intercept": -rho,
+        "gamma": parameters.get("gamma", 0.0),
+    }  # fmt: skip
+    return parts, parameters
 
 
-def _samples(model: SVC, X: sp.csr_array, name: str, n_features: int | None) -> dict:
-    """Which samples the support vectors are, and how many features they have."""
-    if model.kernel == "precomputed":
-        support = X[:, [0]].toarray()[:, 0].astype(np.int32) - 1
-        if (support < 0).any():
-            raise DataError(f"{name}: a support vector does not say which sample it is.")
-        width = int(support.max()) + 1
-    else:
-        X = X[:, 1:]  # features are counted from 1
-        support = np.arange(X.shape[0], dtype=np.int32)
-        width = X.shape[1]
-    if n_features is not None and n_features < width:
-        raise DataError(f"{name}: its support vectors use {width} features, not {n_features}.")
-    width = n_features or width
-    if model.kernel == "precomputed":
-        vectors, sparse, shape = np.empty((0, 0)), False, (width, width)
-    else:
-        X.resize((X.shape[0], width))
-        vectors, sparse, shape = X, True, (X.shape[0], width)
-    return {"support": support, "vectors": vectors, "sparse": sparse, "shape": shape}
-
-
-def _support_vectors(lines: list[bytes], n_coefficients: int, name: str):
-    """Coefficients of shape (n_classes − 1, n_support) and the vectors, column 0 included."""
-    dual_coef = np.empty((n_coefficients, len(lines)))
-    features = []
-    for at, line in enumerate(lines):
-        fields = line.split(maxsplit=n_coefficients)
+def _numbers(header: dict[str, list[str]], key: str, kind: type, count: int | None = None) -> list:
+    """The numbers of one line of the header, `count` of them where it is given."""
+    texts = header[key]
+    if count is not None and len(texts) != count:
+        raise ValueError(f"{key} must be {count} number, not {shown(' '.join(texts))}.")
+    numbers = []
+    for text in texts:
         try:
-            dual_coef[:, at] = [float(field) for field in fields[:n_coefficients]]
+            numbers.append(kind(text))
         except ValueError:
-            raise DataError(f"{name}: support vector {at + 1} is broken.") from None
-        features.append(b"0 " + (fields[n_coefficients] if len(fields) > n_coefficients else b""))
-    text = b"\n".join(line.rstrip() for line in features)
-    try:
-        X, _ = load_svmlight_file(io.BytesIO(text), zero_based=True)
-    except ValueError as error:
-        raise DataError(f"{name}: its support vectors are broken ({error}).") from None
-    X = sp.csr_array(X)
+            what = "whole numbers" if kind is int else "numbers"
+            raise ValueError(f"{key} must be {what}, not {shown(text)}.") from None
+        if abs(numbers[-1]) > _MAX_LABEL and kind is int:
+            raise ValueError(f"{key} must be at most {_MAX_LABEL}, not {shown(text)}.")
+    return numbers
+
+
+def _samples(X: sp.csr_array, kernel: str, n_features: int | None) -> dict[str, Any]:
+    """Which samples the support vectors are, and how many features they have."""
+    n_vectors = X.shape[0]
+    if kernel == "precomputed":
+        if not np.array_equal(X.indptr, np.arange(n_vectors + 1)) or X.indices.any():
+            raise ValueError("each support vector must be one pair, 0:number of the sample.")
+        if (X.data % 1 != 0).any() or (X.data < 1).any() or (X.data > _MAX_LABEL).any():
+            raise ValueError("a support vector does not say which sample it is.")
+        support = X.data.astype(np.int64) - 1
+        width = int(support.max(initial=0)) + 1
+    else:
+        if len(X.indices) and X.indices.min() < 1:
+            raise ValueError("features are counted from 1, and a support vector has feature 0.")
+        width = max(1, X.shape[1] - 1)
+    if n_features is not None and n_features < width:
+        raise ValueError(f"its support vectors use {width} features, not {n_features}.")
+    width = n_features or width
+    if kernel == "precomputed":
+        shape = np.array([width, width])
+        return {"support": support, "vectors": np.empty((0, 0)), "shape_fit": shape}
+    X = sp.csr_array((X.data, X.indices - 1, X.indptr), shape=(n_vectors, width))
     X.eliminate_zeros()  # such as the one that only says how many features there are
-    return dual_coef, X
+    shape = np.array([max(1, n_vectors), width])
+    return {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape_fit": shape}
 
 
-def _ascending(labels: np.ndarray, n_support: np.ndarray, dual_coef, intercept):
-    """A model of two classes with the lower label first: rows, and all parts in that order.
+def _support_vectors(lines: list[bytes], n_coefficients: int, first_line: int):
+    """Coefficients of shape (n_classes − 1, n_support), and the vectors as they are written."""
+    coefficients, features, numbers = [], [], []
+    for number, line in enumerate(lines, start=first_line):
+        fields = line.split(maxsplit=n_coefficients)
+        if not fields:
+            continue
+        try:
+            coefficients.append([float(field) for field in fields[:n_coefficients]])
+        except ValueError:
+            raise ValueError(f"line {number}: a coefficient is not a number.") from None
+        if len(coefficients[-1]) < n_coefficients:
+            raise ValueError(f"line {number}: there should be {n_coefficients} coefficients.")
+        # As a line of data, whose label is 0.
+        features.append(b"0 " + (fields[n_coefficients] if len(fields) > n_coefficients else b""))
+        numbers.append(number)
+    return (
+        np.array(coefficients, dtype=np.float64).reshape(len(features), n_coefficients).T,
+        _vectors_of(features, numbers),
+    )
 
-    The decision then changes its sign. With more classes the order stays, because a
-    tie of votes goes to the class that comes first.
+
+def _vectors_of(features: list[bytes], numbers: list[int]) -> sp.csr_array:
+    text = b"\n".join(line.rstrip() for line in features)
+    if not text:
+        return sp.csr_array((0, 2))
+    # Data may have remarks and query numbers, support vectors may not.
+    problem = b"#" in text or b"qid" in text
+    try:
+        X, _ = libsvm_data.parse(io.BytesIO(text), zero_based=True)
+        problem = problem or not np.isfinite(X.data).all()
+    except (ValueError, OverflowError):
+        problem = True
+    if problem:
+        for number, line in zip(numbers, features, strict=True):
+            sentence = libsvm_data.problem_of(line.split(), 0, queries=False)
+            if sentence:
+                raise ValueError(f"line {number}: {sentence}")
+        raise ValueError("its support vectors are broken.")
+    return X
+
+
+def _ascending(parts: dict[str, Any]) -> dict[str, Any]:
+    """A model of two classes with the lower label first; the decision then changes its sign.
+
+    With more classes the order stays, because a tie of votes goes to the class that
+    comes first.
     """
-    rows = np.arange(n_support.sum())
-    if len(labels) > 2 or labels[0] < labels[1]:
-        return rows, labels, n_support, dual_coef, intercept
-    rows = np.roll(rows, n_support[1])
-    return rows, labels[::-1].copy(), n_support[::-1].copy(), -dual_coef[:, rows], -intercept
+    if len(parts["classes"]) != 2 or parts["classes"][0] < parts["classes"][1]:
+        return parts
+    rows = np.roll(np.arange(parts["n_support"].sum()), parts["n_support"][1])
+    turned = {key: parts[key][::-1].copy() for key in ("classes", "n_support")}
+    turned |= {"dual_coef": -parts["dual_coef"][:, rows], "intercept": -parts["intercept"]}
+    if "support" in parts:
+        return parts | turned | {"support": parts["support"][rows]}
+    entries = (parts["data"], parts["indices"], parts["indptr"])
+    X = sp.csr_array(entries, shape=(len(rows), parts["shape_fit"][1]))[rows]
+    return parts | turned | {"data": X.data, "indices": X.indices, "indptr": X.indptr}

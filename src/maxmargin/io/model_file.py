@@ -6,33 +6,91 @@ author, which reading a pickle does.
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import zipfile
+import re
 from dataclasses import asdict
+from numbers import Integral
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators.fitted import set_fitted
 from maxmargin.estimators.svc import SVC
-from maxmargin.io.files import DataError, atomic_write, display_name, format_suffix, open_binary
-from maxmargin.io.libsvm_model import load_libsvm_model, save_libsvm_model
+from maxmargin.io.files import DataError, atomic_write, display_name, format_suffix
+from maxmargin.io.libsvm_model import libsvm_labels, load_libsvm_model, save_libsvm_model
+from maxmargin.io.model_schema import check_names, fitted_svc
+from maxmargin.io.npz import read_npz
+from maxmargin.io.schema import (
+    Anything,
+    Items,
+    Nothing,
+    Number,
+    OneOf,
+    Record,
+    Text,
+    Truth,
+    record_of,
+)
+from maxmargin.io.solver_options import solver_from_parts, solver_parts
 from maxmargin.monitor import Progress
 from maxmargin.report import FitReport, ProblemReport, plain
+from maxmargin.solution import Status
 
-_FORMAT = "maxmargin SVC 1"
+_VERSION = 1
+_FORMAT = f"maxmargin SVC {_VERSION}"
+
+_LABEL = OneOf((Text(), Number(), Truth()))
+_PROBLEM = record_of(
+    ProblemReport,
+    {
+        "status": Text(tuple(Status)),
+        "history": Items(record_of(Progress, {})),
+        "details": Record({}, extra=Anything()),
+    },
+)
+_REPORT = OneOf(
+    (
+        Record(
+            {
+                "problems": Items(_PROBLEM, "n_problems"),
+                "seconds": Number(at_least=0),
+                "n_support": Number(whole=True, at_least=0),
+                "tol": Number(),
+            }
+        ),
+        Nothing(),
+    )
+)
+_DESCRIPTION = Record(
+    {
+        "format": Text(),
+        "parameters": Record({}, extra=Anything()),  # the SVC checks them itself
+        "gamma": Number(at_least=0),
+        "shape_fit": Items(Number(whole=True, at_least=1), 2),
+        "report": Anything(),  # checked after the arrays, which say how many problems there are
+    },
+    # Labels that were Python objects come back as such.
+    {"labels": Text(("object",))},
+)
+_CLASS_WEIGHT = OneOf((Items(Items(_LABEL, 2)), Text(("balanced",)), Nothing()))
 
 
 def save_model(model: SVC, path: str | os.PathLike) -> None:
-    """Write a fitted SVC: ``.npz`` for all of it, any other name for a LIBSVM model."""
+    """Write a fitted SVC: ``.npz`` for all of it, any other name for a LIBSVM model.
+
+    What a file cannot hold is refused in a sentence before the file is opened: kernels
+    that are Python functions, probabilities, solvers that are not maxmargin's own. A
+    `random_state` that is a generator, not a number, is the one thing that comes back
+    as None.
+    """
     if format_suffix(path) != ".npz":
         save_libsvm_model(model, path)
         return
     check_is_fitted(model)
-    arrays = _arrays(model)  # all that can be refused is refused before a file is opened
+    arrays = _arrays(model)
+    # Whatever could not be read again is not written in the first place.
+    _model(arrays, display_name(path))
     with atomic_write(path) as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
@@ -44,42 +102,50 @@ def load_model(path: str | os.PathLike, *, n_features: int | None = None) -> SVC
     ----------
     path : file name
     n_features : see `load_libsvm_model`; an ``.npz`` model knows the number itself
+
+    Raises
+    ------
+    DataError
+        One sentence that names the file and what is wrong with it.
     """
     if format_suffix(path) != ".npz":
         return load_libsvm_model(path, n_features=n_features)
-    name = display_name(path)
-    with open_binary(path) as file:
-        content = io.BytesIO(file.read())
-    try:
-        with np.load(content, allow_pickle=False) as arrays:
-            return _model(dict(arrays), name)
-    except (KeyError, ValueError, TypeError, zipfile.BadZipFile, EOFError, OSError) as error:
-        raise DataError(f"{name}: is not a model of maxmargin, or is cut short.") from error
+    return _model(read_npz(path), display_name(path))
+
+
+def check_can_save(model: SVC, classes: np.ndarray, path: str | os.PathLike) -> None:
+    """Raise a ValueError of one sentence if a model with these classes could not be saved.
+
+    It need not be fitted, so that this can be known before the training.
+    """
+    if format_suffix(path) == ".npz":
+        _check_kernel(model)
+        _stored_labels(classes)
+        solver_parts(model.solver)
+    else:
+        libsvm_labels(model, classes)
 
 
 def _arrays(model: SVC) -> dict[str, np.ndarray]:
-    if callable(model.kernel):
-        raise ValueError("A model file cannot hold a kernel that is a Python function.")
-    if hasattr(model, "_calibrated"):
-        raise ValueError("A model file cannot hold probabilities; fit with probability=False.")
-    if model.classes_.dtype.kind not in "biufU":
-        raise ValueError(f"A model file holds numbers or text as labels, not {model.classes_[0]!r}")
+    _check_kernel(model)
     parameters = model.get_params(deep=False)
-    parameters["solver"] = getattr(model.solver, "name", model.solver)
+    parameters["solver"] = solver_parts(model.solver)
     parameters["class_weight"] = _pairs(model.class_weight)
-    if not isinstance(model.random_state, int | None):
-        parameters["random_state"] = None
-    description = {
+    seed = model.random_state
+    parameters["random_state"] = int(seed) if isinstance(seed, Integral) else None
+    description: dict[str, Any] = {
         "format": _FORMAT,
         "parameters": parameters,
         "gamma": float(model._gamma),
         "shape_fit": [int(size) for size in model.shape_fit_],
         "report": _report_parts(model.fit_report_) if hasattr(model, "fit_report_") else None,
     }
+    if model.classes_.dtype == object:
+        description["labels"] = "object"
     dual_coef = model._dual_coef_.toarray() if model._sparse else model._dual_coef_
     arrays = {
         "description": np.array(json.dumps(plain(description, _tagged), allow_nan=False)),
-        "classes": model.classes_,
+        "classes": _stored_labels(model.classes_),
         "class_weight": model.class_weight_,
         "n_support": model._n_support,
         "support": model.support_,
@@ -96,33 +162,78 @@ def _arrays(model: SVC) -> dict[str, np.ndarray]:
     return arrays | {"data": vectors.data, "indices": vectors.indices, "indptr": vectors.indptr}
 
 
+def _check_kernel(model: SVC) -> None:
+    if callable(model.kernel):
+        raise ValueError("A model file cannot hold a kernel that is a Python function.")
+    if hasattr(model, "_calibrated"):
+        raise ValueError("A model file cannot hold probabilities; fit with probability=False.")
+
+
+def _stored_labels(classes: np.ndarray) -> np.ndarray:
+    """Labels as an array of numbers or text, which a file can hold."""
+    if classes.dtype.kind in "biufU":
+        return classes
+    try:
+        # NumPy's text drops zero characters at its end, and turns other objects into text.
+        stored = classes.astype(str) if classes.dtype == object else None
+    except (TypeError, ValueError):
+        stored = None
+    if stored is None or not np.array_equal(stored.astype(object), classes):
+        raise ValueError(f"A model file holds numbers or text as labels, not {classes[0]!r}.")
+    return stored
+
+
 def _model(arrays: dict[str, np.ndarray], name: str) -> SVC:
-    description = json.loads(str(arrays["description"]), object_hook=_untagged)
-    if description["format"] != _FORMAT:
-        raise DataError(f"{name}: is a model of a later version, {description['format']!r}.")
+    description = _description(arrays, name)
     parameters = description["parameters"]
-    parameters["class_weight"] = _from_pairs(parameters["class_weight"])
-    model = SVC(**parameters)
-    shape = tuple(description["shape_fit"])
-    sparse = "data" in arrays
-    if sparse:
-        parts = (arrays["data"], arrays["indices"], arrays["indptr"])
-        vectors = sp.csr_array(parts, shape=(len(arrays["support"]), shape[1]))
-    else:
-        vectors = arrays["vectors"]
-    set_fitted(
-        model, classes=arrays["classes"], n_support=arrays["n_support"],
-        dual_coef=arrays["dual_coef"], intercept=arrays["intercept"],
-        gamma=description["gamma"], support=arrays["support"], vectors=vectors, sparse=sparse,
-        shape=shape, class_weight=arrays["class_weight"],
-    )  # fmt: skip
-    if "n_iter" in arrays:
-        model.n_iter_ = arrays["n_iter"]
-    if "feature_names" in arrays:
-        model.feature_names_in_ = arrays["feature_names"].astype(object)
+    try:
+        check_names(parameters)
+        _CLASS_WEIGHT.check(parameters.get("class_weight"), "class_weight", {})
+        parameters["class_weight"] = _from_pairs(parameters.get("class_weight"))
+        parameters["solver"] = solver_from_parts(parameters.get("solver", "auto"))
+    except ValueError as error:
+        raise DataError(f"{name}: {error}") from error
+    parts: dict[str, Any] = {key: value for key, value in arrays.items() if key != "description"}
+    parts["gamma"] = description["gamma"]
+    parts["shape_fit"] = np.array(description["shape_fit"], dtype=np.int64)
+    labels = arrays.get("classes", np.empty(0))
+    if description.get("labels") == "object" and labels.dtype.kind != "U":
+        raise DataError(f"{name}: classes must hold text.")
+    model = fitted_svc(parts, parameters, name)
+    if description.get("labels") == "object":
+        model.classes_ = model.classes_.astype(object)
+    try:
+        _REPORT.check(description["report"], "report", {"n_problems": len(model.intercept_)})
+    except ValueError as error:
+        raise DataError(f"{name}: {error}") from error
     if description["report"] is not None:
         model.fit_report_ = _report(description["report"])
     return model
+
+
+def _description(arrays: dict[str, np.ndarray], name: str) -> dict:
+    """The JSON text of a model, checked."""
+    text = arrays.get("description")
+    if text is None or text.dtype.kind != "U" or text.ndim:
+        raise DataError(f"{name}: is not a model of maxmargin.")
+    try:
+        description = json.loads(str(text), object_hook=_untagged)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{name}: its description is not valid JSON.") from error
+    kind = description.get("format") if isinstance(description, dict) else None
+    match = re.fullmatch(r"maxmargin (\w+) (\d{1,9})", kind) if isinstance(kind, str) else None
+    if match is None:
+        raise DataError(f"{name}: is not a model of maxmargin.")
+    if match[1] != "SVC" or int(match[2]) > _VERSION:
+        raise DataError(
+            f"{name}: is a model of a later version of maxmargin ({kind!r}); this one reads "
+            f"{_FORMAT!r}."
+        )
+    try:
+        _DESCRIPTION.check(description, "", {})
+    except ValueError as error:
+        raise DataError(f"{name}: {error}") from error
+    return description
 
 
 def _report_parts(report: FitReport) -> dict:
@@ -137,7 +248,7 @@ def _report_parts(report: FitReport) -> dict:
 def _report(values: dict) -> FitReport:
     problems = []
     for problem in values["problems"]:
-        history = tuple(Progress(**line) for line in problem["history"])
+        history = tuple(Progress(**line) for line in problem.get("history", ()))
         problems.append(ProblemReport(**(problem | {"history": history})))
     return FitReport(
         problems, seconds=values["seconds"], n_support=values["n_support"], tol=values["tol"]
@@ -159,4 +270,6 @@ def _tagged(number: float) -> dict:
 
 
 def _untagged(entry: dict):
-    return float(entry["float"]) if entry.keys() == {"float"} else entry
+    if entry.keys() == {"float"} and entry["float"] in ("inf", "-inf", "nan"):
+        return float(entry["float"])
+    return entry
