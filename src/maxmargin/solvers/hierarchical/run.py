@@ -81,6 +81,7 @@ class Course(ABC):
         self.steps: dict[str, list[int]] = {}
         self.seconds: dict[str, list[float]] = {}
         self.finished = False
+        self.stopped_by: Status | None = None
         self._generator = self._run()
         self.awaited: Any = None
 
@@ -212,8 +213,10 @@ class Course(ABC):
     def status(self) -> Status:
         if self.optimal:
             return Status.CONVERGED
-        if self.support.status in STOPPED or not self.options.certify:
-            return self.support.status
+        status = self.support.status
+        if status in STOPPED or not self.options.certify:
+            # Tasks are asked to stop in the same way, whatever the reason.
+            return self.stopped_by or status if status is Status.INTERRUPTED else status
         return Status.STALLED
 
     def _count(self, step: str, answer) -> Waits:
@@ -275,7 +278,14 @@ def drive(
             other.go_on()
         for news in course.news[told:]:
             told += 1
-            if tell(news) is not None:
-                executor.request_stop()
-        if monitor.should_stop(0) is not None:
-            executor.request_stop()
+            _stop(tell(news), courses, executor)
+        _stop(monitor.should_stop(0), courses, executor)
+
+
+def _stop(reason: Status | None, courses: list[Course], executor: Executor) -> None:
+    """Ask all tasks to stop if there is a reason to."""
+    if reason is None:
+        return
+    for course in courses:
+        course.stopped_by = course.stopped_by or reason
+    executor.request_stop()
