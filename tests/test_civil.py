@@ -280,6 +280,67 @@ def test_control_c_stops_and_leaves_a_usable_model(labels, n_problems):
     assert answer["usable"] and answer["handler back"]
 
 
+NESTED = """
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from test_civil import ENDLESS
+
+class Press(Solver):
+    name = "press"
+    def solve(self, problem, monitor):
+        fits.append(problem.n)
+        os.kill(os.getpid(), signal.SIGINT)
+        while not monitor.interrupt.requested:
+            time.sleep(0.001)
+        return make_solver("smo").solve(problem, monitor)
+
+class Meta(BaseEstimator):
+    def __init__(self, inner):
+        self.inner = inner
+    def fit(self, X, y):
+        for _ in range(3):
+            self.inner.fit(X, y)
+        return self
+
+from maxmargin.solvers import make_solver
+fits, model = [], SVC(**{**ENDLESS, "solver": Press()})
+try:
+    HOW
+    ended = "returned"
+except KeyboardInterrupt:
+    ended = "KeyboardInterrupt"
+print(json.dumps({
+    "ended": ended,
+    "fits": len(fits),
+    "fitted": hasattr(model, "support_"),
+    "handler back": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
+}))
+"""
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "GridSearchCV(model, {'C': [1e5, 1e6]}, cv=2).fit(X, y)",
+        "make_pipeline(StandardScaler(), model).fit(X, y)",
+        "cross_val_score(model, X, y, cv=2)",
+        "Meta(model).fit(X, y)",
+    ],
+)
+def test_control_c_inside_another_estimator_stops_the_whole(how):
+    answer = in_a_process(NESTED.replace("HOW", how))
+    assert answer == {
+        "ended": "KeyboardInterrupt", "fits": 1, "fitted": False, "handler back": True
+    }  # fmt: skip
+
+
+def test_control_c_in_a_loop_of_the_user_s_own_keeps_the_model():
+    answer = in_a_process(NESTED.replace("HOW", "(lambda: model.fit(X, y))()"))
+    assert answer == {"ended": "returned", "fits": 1, "fitted": True, "handler back": True}
+
+
 def test_second_control_c_breaks_off_at_once():
     answer = in_a_process(TWO)
     assert answer == {"ended": "KeyboardInterrupt", "fitted": False, "handler back": True}

@@ -16,7 +16,7 @@ from maxmargin import SVC
 from maxmargin.formulations import c_svc
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.optimality import certify
+from maxmargin.optimality import Certificate, certify
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Status
@@ -326,29 +326,39 @@ def test_samples_set_aside_keep_their_beta():
     assert_array_equal(active.beta_of_all(), expected)
 
 
+def certificate_of(problem, beta, violation):
+    return Certificate(problem, beta, beta, violation, 0.0, -1.0, violation, (0.0,))
+
+
 def test_passes_go_on_in_single_precision_while_they_help():
     problem = single_precision_problem(C=1e6)
     beta = 0.5 * problem.upper
-    passes = Passes(1e-3)
-    assert passes.next_problem(problem, beta, 1.0, False) is problem
-    assert passes.next_problem(problem, -beta, 0.4, False) is problem  # far from the last, but good
-    doubled = passes.next_problem(problem, beta, 0.35, False)  # far, and hardly better
+    passes = Passes(problem, None, 1e-3)
+    assert passes.next_problem(problem, certificate_of(problem, beta, 1.0), False) is problem
+    # Far from the last, but good; then far, and hardly better.
+    assert passes.next_problem(problem, certificate_of(problem, -beta, 0.4), False) is problem
+    doubled = passes.next_problem(problem, certificate_of(problem, beta, 0.35), False)
     assert doubled is not None and doubled.kernel.dtype == np.float64
 
 
 def test_rows_that_failed_are_replaced_however_good_the_pass():
     problem = single_precision_problem()
-    doubled = Passes(1e-3).next_problem(problem, 0.0 * problem.upper, 0.1, False, rows_failed=True)
+    passes, certificate = (
+        Passes(problem, None, 1e-3),
+        certificate_of(problem, 0 * problem.upper, 0.1),
+    )
+    doubled = passes.next_problem(problem, certificate, False, rows_failed=True)
     assert doubled is not None and doubled.kernel.dtype == np.float64
 
 
 def test_small_changes_do_not_ask_for_double_precision():
     problem = single_precision_problem(C=1e6)
     beta = 0.5 * problem.upper
-    passes = Passes(1e-3)
-    passes.next_problem(problem, beta, 1.0, False)
-    assert passes.next_problem(problem, beta + 1e-3, 0.85, False) is problem
-    worse = passes.next_problem(problem, beta, 0.9, False)  # stuck
+    passes = Passes(problem, None, 1e-3)
+    passes.next_problem(problem, certificate_of(problem, beta, 1.0), False)
+    near = certificate_of(problem, beta + 1e-3, 0.85)
+    assert passes.next_problem(problem, near, False) is problem
+    worse = passes.next_problem(problem, certificate_of(problem, beta, 0.9), False)  # stuck
     assert worse is not None and worse.kernel.dtype == np.float64
 
 

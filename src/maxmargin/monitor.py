@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ import numpy as np
 
 from maxmargin.solution import Status
 
+# Modules of scikit-learn that wrap the `fit` of every estimator.
+_AROUND_EVERY_FIT = ("sklearn.base", "sklearn.callback")
 _NO_LIMIT = int(np.iinfo(np.int64).max)
 _UPDATE_SECONDS = 0.1
 
@@ -31,8 +34,11 @@ class Progress:
 class Interrupt:
     """Ctrl-C as a flag: solvers stop between two blocks, with their state in order.
 
-    A second Ctrl-C raises `KeyboardInterrupt` at once. Outside the main thread
-    Python delivers no signals, and nothing is installed.
+    A fit that its user called keeps the model that it has by then. One that another
+    estimator called, such as a search, raises `KeyboardInterrupt` once its solvers have
+    stopped: Ctrl-C is meant for the whole, and a truncated model must not enter its
+    scores. A second Ctrl-C raises at once. Outside the main thread Python delivers no
+    signals, and nothing is installed.
     """
 
     def __init__(self) -> None:
@@ -54,11 +60,35 @@ class Interrupt:
                 raise KeyboardInterrupt
             self.requested = True
 
+        nested = _called_by_another_estimator()
         signal.signal(signal.SIGINT, handle)
         try:
             yield self
         finally:
             signal.signal(signal.SIGINT, previous)
+        if nested and self.requested:
+            raise KeyboardInterrupt
+
+
+def _called_by_another_estimator() -> bool:
+    """Whether the present call stack leads through more than one estimator.
+
+    It does so inside a pipeline, a search or another meta-estimator of whatever library,
+    and inside the functions of scikit-learn and joblib that fit estimators, such as
+    `cross_val_score`.
+    """
+    first = None
+    frame = sys._getframe(1)
+    while frame is not None:
+        module, owner = frame.f_globals.get("__name__", ""), frame.f_locals.get("self")
+        if module.startswith(("sklearn.", "joblib.")) and not module.startswith(_AROUND_EVERY_FIT):
+            return True
+        if hasattr(owner, "get_params") and hasattr(owner, "fit"):
+            if first is not None and owner is not first:
+                return True
+            first = owner
+        frame = frame.f_back
+    return False
 
 
 class Monitor:

@@ -10,7 +10,7 @@ from maxmargin.kernels.feature_matrix import KernelMatrix
 
 # A surplus of this part of Σ|β| is rounding.
 _ROUNDING = 1e-14
-# Part of its range within which a β is put on its bound.
+# Part of its range, or of the largest |β| where that is less, within which a β is put on its bound.
 _SNAP = 1e-12
 
 
@@ -129,9 +129,7 @@ def _with_sum(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, total: flo
     between their bounds in proportion to their slack, and only if that is not enough
     from the others.
     """
-    beta = np.clip(beta, lower, upper)
-    snap = _SNAP * (upper - lower)
-    beta = np.where(upper - beta <= snap, upper, np.where(beta - lower <= snap, lower, beta))
+    beta = snap_to_bounds(np.clip(beta, lower, upper), lower, upper)
     free = (beta > lower) & (beta < upper)
     for movable in (free, np.ones_like(free)):
         surplus = beta.sum() - total
@@ -144,7 +142,10 @@ def _with_sum(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, total: flo
 
 
 def snap_to_bounds(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """The same β, with values within rounding of a bound put on it."""
-    near = _SNAP * (upper - lower)
+    """The same β, with values within rounding of a bound put on it.
+
+    A bound may be as far away as that of a hard margin: rounding is measured by β, too.
+    """
+    near = _SNAP * np.minimum(upper - lower, np.abs(beta).max(initial=0.0))
     beta = np.where(np.abs(beta - upper) <= near, upper, beta)
     return np.where(np.abs(beta - lower) <= near, lower, beta)

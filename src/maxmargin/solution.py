@@ -39,7 +39,8 @@ class Status(StrEnum):
             ),
             Status.STALLED: (
                 f"Solver could not reach tol={tol} in float64 arithmetic; see "
-                "fit_report_.kkt_violation for what it reached, and scale the data or raise tol."
+                "fit_report_.kkt_violation for what it reached. Scale the features, as with "
+                "StandardScaler, lower C or raise tol."
             ),
         }
         return sentences[self]

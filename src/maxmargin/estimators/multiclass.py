@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from maxmargin.formulations import c_svc
+from maxmargin.formulations import c_svc, n_at_largest_cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +29,15 @@ class BinaryTask:
         other = "rest" if self.negative is None else data.classes[self.negative]
         return f"{data.classes[self.positive]} vs {other}"
 
-    def formulate(self, data) -> dict:
-        """Its C-SVC: the fields of a `Problem` but for the kernel."""
-        linear, lower, upper = c_svc(self.signs, data.costs[self.index])
+    def formulate(self, data, scale: float) -> dict:
+        """Its C-SVC: the fields of a `Problem` but for the kernel, whose values have that scale."""
+        linear, lower, upper = c_svc(self.signs, data.costs[self.index], scale)
         labels = data.codes[self.index]
         return {"linear": linear, "lower": lower, "upper": upper, "labels": labels}
+
+    def n_beyond_bounds(self, data, beta: np.ndarray, scale: float) -> int:
+        """Samples whose C is too large to be a bound, and that would need it."""
+        return n_at_largest_cost(beta, data.costs[self.index], scale)
 
 
 def members_of_classes(codes: np.ndarray, n_classes: int) -> list[np.ndarray]:

@@ -113,6 +113,11 @@ def _summable(function: KernelFunction, samples: Samples) -> SparseSamples | Non
     return samples if function.name == "rbf" and isinstance(samples, SparseSamples) else None
 
 
+def scale_of(diagonal: np.ndarray) -> float:
+    """The size of the values of a kernel matrix with this diagonal."""
+    return float(np.abs(diagonal).mean()) or 1.0
+
+
 class KernelMatrix(ABC):
     """A symmetric n × n matrix of kernel values, computed when asked for.
 
@@ -165,6 +170,15 @@ class KernelMatrix(ABC):
     @abstractmethod
     def rows(self, index: np.ndarray, out: np.ndarray, slots: np.ndarray | None = None) -> None:
         """out[slots[k], :n] = K[index[k], :]; slots default to 0, 1, 2, …"""
+
+    @property
+    def scale(self) -> float:
+        """The size of the values: thresholds on them are multiplied by it, those on β divided.
+
+        Features times s make values of a linear kernel times s² and the optimal β times
+        1/s², while residual, intercept and tol stay as they are.
+        """
+        return scale_of(self.diagonal())
 
     @abstractmethod
     def product(self, index: np.ndarray, coefficients: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ and the problem alone, and an answer that is none is refused by name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -55,6 +55,12 @@ class Outcome:
     @property
     def n_support(self) -> int:
         return int(np.count_nonzero(self.beta))
+
+    def not_separable(self, n_samples: int) -> Outcome:
+        """The same for a hard margin that so many samples do not have."""
+        details = self.details | {"beyond_hard_margin": n_samples}
+        status = Status.STALLED if self.status is Status.CONVERGED else self.status
+        return replace(self, status=status, details=details)
 
     def report(self, problem: str) -> ProblemReport:
         """The line of the fit's report; `problem` is its name there."""

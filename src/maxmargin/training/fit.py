@@ -62,7 +62,7 @@ def train(estimator, X, y, sample_weight):
         with watch.interrupt.listening():
             for outcome in source.outcomes(solver, watch, seed):
                 outcomes.append(outcome)
-                _warn_unless_converged(estimator, outcome.status)
+                _warn_unless_converged(estimator, outcome)
         estimator.__dict__.update(source.attributes(outcomes))
         estimator.n_iter_ = np.array([outcome.n_iter for outcome in outcomes], dtype=np.int32)
         estimator._stages = [outcome.stages for outcome in outcomes]
@@ -100,10 +100,17 @@ def resolve_gamma(estimator, n_features: int, variance) -> float:
     return 1.0 / (n_features * spread) if spread != 0 else 1.0
 
 
-def _warn_unless_converged(estimator, status: Status) -> None:
-    if status is Status.CONVERGED:
+def _warn_unless_converged(estimator, outcome: Outcome) -> None:
+    if outcome.status is Status.CONVERGED:
         return
-    message = status.message(
+    message = outcome.status.message(
         max_iter=estimator.max_iter, time_limit=estimator.time_limit, tol=estimator.tol
     )
+    n_beyond = outcome.details.get("beyond_hard_margin")
+    if n_beyond:
+        message = (
+            f"C={estimator.C:g} asks for a hard margin, and {n_beyond} samples cannot have it: the "
+            "classes of the training data cannot be separated in float64 arithmetic. Use a "
+            "smaller C."
+        )
     warn_user(message, ConvergenceWarning)

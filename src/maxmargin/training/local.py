@@ -63,6 +63,9 @@ class LocalSource(TrainingSource):
                     task, (problem, run) = item
                     with watch.problem() as monitor:
                         outcome = solve_certified(working, problem, replace(run, monitor=monitor))
+                    beyond = task.n_beyond_bounds(self.data, outcome.beta, problem.kernel.scale)
+                    if beyond:
+                        outcome = outcome.not_separable(beyond)
                     stages = outcome.stages
                     if stages is not None:  # they count the samples of the problem
                         stages = replace(stages, samples=task.index[stages.samples])
@@ -91,7 +94,7 @@ class LocalSource(TrainingSource):
                 tol=estimator.tol, cache_bytes=memory // shares, start=beta, random_state=seed,
                 refine=refine,
             )  # fmt: skip
-            yield Problem(kernel, **task.formulate(data)), run
+            yield Problem(kernel, **task.formulate(data, kernel.scale)), run
 
     def _worth_threads(self) -> bool:
         """Whether many problems are better solved each on a thread of its own.

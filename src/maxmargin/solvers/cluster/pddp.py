@@ -80,7 +80,9 @@ def principal_projection(X) -> np.ndarray:
 
 def _leading_eigenvector(matrix: np.ndarray) -> np.ndarray:
     last = len(matrix) - 1
-    return eigh(matrix, subset_by_index=[last, last], check_finite=False)[1][:, 0]
+    vectors = eigh(matrix, subset_by_index=[last, last], check_finite=False)[1]
+    # LAPACK may find none of a subset where many eigenvalues are equal.
+    return vectors[:, 0] if vectors.shape[1] else eigh(matrix, check_finite=False)[1][:, -1]
 
 
 def _leading_direction(X, mean: np.ndarray) -> np.ndarray:

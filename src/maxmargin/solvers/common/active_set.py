@@ -12,7 +12,7 @@ import numpy as np
 
 from maxmargin.kernels._rows import gather_block, subtract_rows
 from maxmargin.kernels.row_cache import RowCache
-from maxmargin.optimality import violation_and_intercept
+from maxmargin.optimality import extremes, violation_and_intercept
 from maxmargin.parallel import n_threads, run_beside, run_blocks, split
 from maxmargin.problem import Problem
 from maxmargin.solvers.common.pair_steps import steps_on_block
@@ -183,10 +183,16 @@ class ActiveSet:
         can_grow = self.beta < self.problem.upper
         can_shrink = self.beta > self.problem.lower
         half = max(1, (size // 2 if len(last) else size) // 2)
-        growing = largest(self.residual, can_grow, half)
+        # Measured from the middle of the maximal violating pair: `largest` takes values as equal
+        # that differ by a ten-thousandth, and an intercept may be much larger than a violation.
+        highest, lowest = extremes(
+            self.beta, self.residual, self.problem.lower, self.problem.upper, 0.0, False
+        )[:2]
+        pull = self.residual - 0.5 * (highest + lowest)
+        growing = largest(pull, can_grow, half)
         others = can_shrink.copy()
         others[growing] = False
-        fresh = np.concatenate([growing, largest(-self.residual, others, half)])
+        fresh = np.concatenate([growing, largest(-pull, others, half)])
         is_fresh = np.zeros(self.n, bool)
         is_fresh[fresh] = True
         free = np.flatnonzero(can_grow & can_shrink & ~is_fresh)

@@ -20,7 +20,7 @@ _REFINEMENTS = 8
 # Up to this many samples the solution is refined to the exact one, which is cheap there.
 REFINED_SAMPLES = 64
 _EXACT = 1e-8
-# Part of its range that a β may have moved from where its residual was computed.
+# Part of the largest β that one may have moved from where its residual was computed.
 _ROUNDING = 1e-9
 
 
@@ -39,7 +39,7 @@ def start_of(problem: Problem, run: Run) -> tuple[np.ndarray, np.ndarray]:
     known = run.start_residual
     if known is not None and run.start is not None:
         moved = np.abs(beta - run.start)
-        if (moved <= _ROUNDING * (problem.upper - problem.lower)).all():
+        if moved.max(initial=0.0) <= _ROUNDING * np.abs(beta).max():
             return beta, known
     estimate = replace(run, provisional=precise_enough(problem, run.tol, beta))
     return beta, certify_or_estimate(problem, estimate, beta).residual
@@ -52,6 +52,7 @@ class CertifiedRun(ABC):
     ----------
     whole : the problem as it was given; the certificate is about it
     problem : the same problem, with kernel rows in the precision of the present pass
+    start : the β that the solve was given to start from, or None
     may_shrink : whether the present pass may shrink its set of active samples
     rows_failed : whether the last pass ended because its rows lack precision
     seconds : where the time went
@@ -64,6 +65,7 @@ class CertifiedRun(ABC):
     def __init__(self, problem: Problem, run: Run, shrinking: bool):
         self.whole = self.problem = problem
         self.run, self.monitor, self.shrinking = run, run.monitor, shrinking
+        self.start = run.start
         self.may_shrink = shrinking
         self.rows_failed = False
         self.n_iter = 0
@@ -104,7 +106,7 @@ class CertifiedRun(ABC):
         """
         tol = self.run.tol
         beta, residual = start_of(self.problem, self.run)
-        passes = Passes(tol)
+        passes = Passes(self.whole, self.start, tol)
         while True:
             self.may_shrink = self.shrinking and passes.may_shrink()
             beta, stop = self._optimise(tol, beta, residual)
@@ -113,16 +115,16 @@ class CertifiedRun(ABC):
             # Where the rows lack precision, the next pass improves more than a linear system can.
             self._certify(beta, improve=stop is None and precise_enough(self.problem, tol, beta))
             beta, residual = self.certificate.beta, self.certificate.residual
-            violation = self.certificate.kkt_violation
-            if violation <= tol:
+            if self.certificate.kkt_violation <= tol:
                 self._refine()
                 return Status.CONVERGED
             if stop is not None:
                 return stop
             following = passes.next_problem(
-                self.problem, beta, violation, self.left_some_out(), self.rows_failed
+                self.problem, self.certificate, self.left_some_out(), self.rows_failed
             )
             if following is None:
+                self.certificate = passes.best()
                 return Status.STALLED
             self.problem = following
 

@@ -33,7 +33,7 @@ def equalise(K: np.ndarray, residual: np.ndarray) -> np.ndarray:
     """
     n = len(residual)
     regular = K.copy()
-    regular.flat[:: n + 1] += _RIDGE * max(1.0, float(K.trace()))
+    regular.flat[:: n + 1] += _RIDGE * abs(float(K.trace()))
     factor, info = _potrf(regular.T, lower=True, overwrite_a=True, clean=False)
     if info != 0:
         raise np.linalg.LinAlgError("The kernel of the free samples is indefinite.")

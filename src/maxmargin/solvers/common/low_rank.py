@@ -25,13 +25,16 @@ def sampled_factor(
 ) -> np.ndarray | None:
     """V with K = VVᵀ up to `exact` times the largest diagonal entry.
 
-    None where that takes more than `max_rank` columns. All pivots of the first round
+    None where that takes more than `max_rank` columns, or where the diagonal tells that there
+    is no such factor: an entry is negative, or none is positive. All pivots of the first round
     come from one block of samples spread over the data, which leaves few for the
     rounds after it. Time n · rank², memory n · rank. `expected` is what `expected_rank`
     says, where somebody has asked it.
     """
     rest = kernel.diagonal()
     tol = exact * rest.max()
+    if not _may_be_semidefinite(rest, tol):
+        return None
     expected = expected_rank(kernel, exact) if expected is None else expected
     if kernel.n > max_rank and expected > max_rank:
         return None
@@ -60,7 +63,10 @@ def sampled_factor(
 
 def expected_rank(kernel: KernelMatrix, exact: float) -> float:
     """The rank that the decay of the pivots among a few samples foretells, as a rough guess."""
-    tol = exact * kernel.diagonal().max()
+    diagonal = kernel.diagonal()
+    tol = exact * diagonal.max()
+    if not _may_be_semidefinite(diagonal, tol):
+        return np.inf
     candidates = np.arange(0, kernel.n, -(-kernel.n // _PROBE_SAMPLES))
     block = kernel.block(candidates)
     (pstrf,) = get_lapack_funcs(("pstrf",), (block,))
@@ -72,3 +78,7 @@ def expected_rank(kernel: KernelMatrix, exact: float) -> float:
     pivots = np.log(factor.diagonal()[[quarter, half]] ** 2 / tol)
     decay = (pivots[0] - pivots[1]) / (half - quarter)
     return np.inf if decay <= 0 else _GROWTH * (half + pivots[1] / decay)
+
+
+def _may_be_semidefinite(diagonal: np.ndarray, tol: float) -> bool:
+    return bool(tol > 0 and diagonal.min() >= -tol)

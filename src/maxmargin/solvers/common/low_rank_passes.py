@@ -21,25 +21,39 @@ from maxmargin.solvers.common.reweighted import LowRankSystem, solve_stages
 # The factor has at most this many columns: up to so many samples it always exists.
 MAX_RANK = 2000
 _CANDIDATES = 1024
+# Accuracy of the factor relative to the diagonal: what it lacks times C must stay small, or the
+# passes do not converge.
 _FACTOR_ACCURACY = 1e-10
+_LEAST_ACCURACY = 1e-15
+_LACKS_AT_BOUND = 1e-3
 _PASSES = 4
 # Part of tol that the solution aims at, and the part of it that a corner may take.
 _TARGET = 0.9
 _CORNER = 0.25
+_WIDER_CORNER = 100.0
 # Far from the solution, the part of the diagonal that the first systems add to it.
 _FIRST_RIDGE = 1e-3
-# A bound may be infinite, or a sample's weight next to nothing: a weight needs a number.
-_WIDEST = 1e8
+# A bound may be far away, or a sample's weight next to nothing: a weight needs a number that has
+# a meaning beside the kernel values.
+_WIDEST = 1e12
+_NARROWEST = 1e-16
 
 
 def widths_of(problem: Problem) -> np.ndarray:
     """upper − lower, within what a weight can express."""
-    return np.clip(problem.upper - problem.lower, _WIDEST**-2, _WIDEST)
+    scale = problem.kernel.scale
+    return np.clip(problem.upper - problem.lower, _NARROWEST / scale, _WIDEST / scale)
+
+
+def _accuracy(problem: Problem) -> float:
+    """How accurate the factor must be."""
+    widest = float((problem.upper - problem.lower).max()) * problem.kernel.scale
+    return max(_LEAST_ACCURACY, min(_FACTOR_ACCURACY, _LACKS_AT_BOUND / max(widest, 1e-300)))
 
 
 def rank_of(problem: Problem) -> float:
     """A guess of the columns that the factor would have, from a look at a few samples."""
-    return min(problem.n, expected_rank(problem.kernel, _FACTOR_ACCURACY))
+    return min(problem.n, expected_rank(problem.kernel, _accuracy(problem)))
 
 
 def factor_of(
@@ -51,7 +65,7 @@ def factor_of(
     candidates = min(_CANDIDATES, int(np.sqrt(cache_bytes / 24)))
     if max_rank < 2:
         return None
-    return sampled_factor(problem.kernel, max_rank, _FACTOR_ACCURACY, candidates, expected)
+    return sampled_factor(problem.kernel, max_rank, _accuracy(problem), candidates, expected)
 
 
 def low_rank_passes(
@@ -79,6 +93,7 @@ def low_rank_passes(
             stopped.append(True)
         return bool(stopped)
 
+    last_corner = _CORNER * tol
     for _ in range(_PASSES):
         violation, b = violation_and_intercept(beta, residual, problem.lower, problem.upper)
         if violation <= _TARGET * tol or stopped:
@@ -86,12 +101,17 @@ def low_rank_passes(
         linear = residual + V @ (V.T @ beta)
         system = LowRankSystem(V, linear, problem.lower, problem.upper, beta)
         widths = widths_of(problem)
-        corners = (_first_corner(problem, widths, violation), _CORNER * tol)
+        corners = (_first_corner(problem, widths, violation), last_corner)
         new = solve_stages(system, widths, 0.0, beta, b, corners, watched)
         better = None if new is None else _accept(problem, tol, beta, residual, new, total)
-        if better is None:
+        if better is not None:
+            beta, residual = better
+            continue
+        # A corner narrower than the rounding of Vw leaves nothing of Σβ. After a wider one, the
+        # linear system of the free samples does the rest.
+        last_corner *= _WIDER_CORNER
+        if last_corner >= violation:
             return beta, residual, False
-        beta, residual = better
     return beta, residual, True
 
 
@@ -109,6 +129,8 @@ def _first_corner(problem: Problem, widths: np.ndarray, violation: float) -> flo
 
 def _accept(problem, tol, beta, residual, new, total) -> tuple[np.ndarray, np.ndarray] | None:
     """β and residual with the true kernel, if the objective falls; the free samples exactly."""
+    if not np.isfinite(new).all():  # a system that rounding left without a solution
+        return None
     new = nearest_feasible(new, problem.lower, problem.upper, (total,))
     effect = _effect(problem, new - beta)
     if 0.5 * (new - beta) @ effect >= residual @ (new - beta):

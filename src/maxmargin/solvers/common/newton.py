@@ -104,7 +104,7 @@ class _Inverse:
 
     def __init__(self, K: np.ndarray):
         factor = np.array(K, dtype=np.float64, order="F")
-        factor[np.diag_indices(len(factor))] += _RIDGE * len(factor)
+        factor.flat[:: len(factor) + 1] += _RIDGE * np.abs(factor.diagonal()).sum()
         potrf, self._potrs = get_lapack_funcs(("potrf", "potrs"), (factor,))
         with blas_threads(len(factor) ** 3 / 3):
             self._factor, info = potrf(factor, lower=True, overwrite_a=True, clean=False)

@@ -19,8 +19,11 @@ CONVERGED, STEP_LIMIT, ROW_MISSING = 0, 1, 2
 # How the second sample of a pair is chosen.
 SECOND_ORDER, MAXIMAL_VIOLATING_PAIR, EXHAUSTIVE = 0, 1, 2
 
-# Stands for a curvature that is not positive, as in LIBSVM: indefinite kernels have such pairs.
-_TAU = 1e-12
+# Parts of the largest diagonal entry that stand for a curvature that is not positive, as in LIBSVM:
+# indefinite kernels have such pairs, and so do equal samples. Single precision loses more of it.
+_LEAST_CURVATURE = 1e-12
+_LEAST_CURVATURE_SINGLE = 1e-7
+_TINY = 1e-30
 _BLOCK = 512
 _NOWHERE = np.float32(2**24)
 _FAST = {"nnan", "nsz", "contract", "arcp", "reassoc"}
@@ -62,21 +65,21 @@ def _extremes_of_block(residual, grow_penalty, shrink_penalty):
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _gains_of_block(residual, shrink_penalty, row_i, diagonal, diagonal_i, highest, gains):
+def _gains_of_block(residual, shrink_penalty, row_i, diagonal, diagonal_i, highest, least, gains):
     """Decrease (f_i − f_t)² / (K_ii + K_tt − 2K_it) of the pairs (i, t), in single precision."""
     best, highest = np.float32(0.0), residual.dtype.type(highest)
     for t in range(residual.size):
         difference = np.float32(highest - residual[t]) - shrink_penalty[t]
         difference = fast_max(difference, np.float32(0.0))
         curvature = diagonal_i + diagonal[t] - np.float32(2.0) * np.float32(row_i[t])
-        gain = difference * difference / fast_max(curvature, np.float32(_TAU))
+        gain = difference * difference / fast_max(curvature, least)
         gains[t] = gain
         best = fast_max(best, gain)
     return best
 
 
 @njit(cache=True, nogil=True)
-def _second_order_partner(residual, shrink_penalty, row_i, diagonal, i, highest, gains):
+def _second_order_partner(residual, shrink_penalty, row_i, diagonal, i, highest, least, gains):
     """The partner of i by second-order information (the paper's heuristic, step 2), or −1."""
     n = residual.size
     diagonal_i = diagonal[i]
@@ -87,7 +90,7 @@ def _second_order_partner(residual, shrink_penalty, row_i, diagonal, i, highest,
         stop = min(start + _BLOCK, n)
         gain = _gains_of_block(
             residual[start:stop], shrink_penalty[start:stop], row_i[start:stop],
-            diagonal[start:stop], diagonal_i, highest, gains[start:stop],
+            diagonal[start:stop], diagonal_i, highest, least, gains[start:stop],
         )  # fmt: skip
         if gain > best:
             best = gain
@@ -124,7 +127,7 @@ def _first_sum(residual, penalty, wanted):
 
 
 @njit(cache=True, nogil=True)
-def _best_pair(rows, slot_of, diagonal, residual, grow_penalty, shrink_penalty, n):
+def _best_pair(rows, slot_of, residual, grow_penalty, shrink_penalty, n, least):
     """The pair of the largest second-order decrease among all pairs; needs every row."""
     best = 0.0
     best_i = -1
@@ -136,8 +139,8 @@ def _best_pair(rows, slot_of, diagonal, residual, grow_penalty, shrink_penalty, 
         for j in range(n):
             difference = residual[i] - residual[j]
             if shrink_penalty[j] == 0.0 and difference > 0.0:
-                curvature = np.float64(diagonal[i]) + np.float64(diagonal[j]) - 2.0 * row[j]
-                gain = difference * difference / max(curvature, _TAU)
+                curvature = row[i] + rows[slot_of[j], j] - 2.0 * row[j]
+                gain = difference * difference / max(curvature, least)
                 if gain > best:
                     best = gain
                     best_i = i
@@ -185,6 +188,11 @@ def smo_steps(
         start = stop
 
     gains = np.empty(n, np.float32)
+    largest = np.float64(np.abs(diagonal).max())
+    least_single = np.float32(_LEAST_CURVATURE_SINGLE * largest + _TINY)
+    least = _LEAST_CURVATURE * largest + _TINY
+    if rows.itemsize == 4:
+        least = np.float64(least_single)
     steps = 0
     while True:
         if highest - lowest <= tol:
@@ -192,7 +200,7 @@ def smo_steps(
         if steps >= max_steps:
             return STEP_LIMIT, steps, -1, highest - lowest, clock
         if selection == EXHAUSTIVE:
-            i, j = _best_pair(rows, slot_of, diagonal, residual, grow_penalty, shrink_penalty, n)
+            i, j = _best_pair(rows, slot_of, residual, grow_penalty, shrink_penalty, n, least)
         else:
             stop = high_block + _BLOCK
             i = high_block + _first_sum(
@@ -203,8 +211,9 @@ def smo_steps(
             j = -1
             if selection == SECOND_ORDER:
                 j = _second_order_partner(
-                    residual, shrink_penalty, rows[slot_of[i]], diagonal, i, highest, gains
-                )
+                    residual, shrink_penalty, rows[slot_of[i]], diagonal, i, highest, least_single,
+                    gains,
+                )  # fmt: skip
             if j < 0:
                 stop = low_block + _BLOCK
                 j = low_block + _first_sum(
@@ -219,8 +228,10 @@ def smo_steps(
         row_i = rows[slot_of[i]]
         row_j = rows[slot_of[j]]
 
-        curvature = np.float64(diagonal[i]) + np.float64(diagonal[j]) - 2.0 * row_i[j]
-        delta = (residual[i] - residual[j]) / max(curvature, _TAU)
+        # All three from the rows: beside a float64 row, the diagonal in single precision would
+        # leave nothing but rounding where samples are far from the origin.
+        curvature = np.float64(row_i[i]) + np.float64(row_j[j]) - 2.0 * np.float64(row_i[j])
+        delta = (residual[i] - residual[j]) / max(curvature, least)
         room_i = upper[i] - beta[i]
         room_j = beta[j] - lower[j]
         if delta >= room_i or delta >= room_j:

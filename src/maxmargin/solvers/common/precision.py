@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from maxmargin.optimality import Certificate, certify
 from maxmargin.problem import Problem
 
 # Part of tol that rounding of the rows may cost the residual, or of a violation far above it.
@@ -15,6 +16,14 @@ _SHARE_OF_VIOLATION = 0.003
 # as good as this shows that the residual, made exact after each pass, makes up for the rows.
 _PROGRESS = 0.9
 _GOOD_PROGRESS = 0.5
+# Multiple of tol that the rounding of the residual may reach before passes cannot help any more.
+_HOPELESS = 10.0
+# The part of the objective by which a pass must lower it to have helped without a certificate
+# that is better.
+_FALL_OF_OBJECTIVE = 1e-3
+# Pair steps of one pass: so many, and so many per sample.
+_STEPS_PER_PASS = 200_000
+_STEPS_PER_SAMPLE = 200
 # Part of the violation that the drift of the residual may reach before rounds are lost to it.
 _DRIFT = 0.1
 # Within this multiple of tol all samples stay active: one set aside in error would come back.
@@ -32,7 +41,7 @@ def precise_enough(
     """
     if problem.kernel.dtype == np.float64:
         return True
-    rounding = float(np.finfo(problem.kernel.dtype).eps) / 4
+    rounding = float(np.finfo(problem.kernel.dtype).eps) / 4 * problem.kernel.scale
     enough = max(_SHARE_OF_TOL * tol, _SHARE_OF_VIOLATION * violation)
     return rounding * float(np.linalg.norm(change)) <= enough
 
@@ -73,12 +82,24 @@ class Drift:
         return violation > _GOOD_PROGRESS * last
 
 
-class Passes:
-    """Judges the passes of a solver, each of which ends with a certificate above tol."""
+def steps_per_pass(n: int) -> int:
+    """Pair steps after which a pass ends in any case, for its progress to be judged."""
+    return _STEPS_PER_PASS + _STEPS_PER_SAMPLE * n
 
-    def __init__(self, tol: float) -> None:
-        self._tol = tol
-        self._best = self._violation = np.inf
+
+class Passes:
+    """Judges the passes of a solver, each of which ends with a certificate above tol.
+
+    Parameters
+    ----------
+    problem, start : the problem, and the β that its solve was given to start from, or None
+    """
+
+    def __init__(self, problem: Problem, start: np.ndarray | None, tol: float) -> None:
+        self._whole, self._start, self._tol = problem, start, tol
+        self._best: Certificate | None = None
+        self._least = self._violation = np.inf
+        self._objective = np.inf
         self._failures = 0
         self._beta: np.ndarray | float = 0.0
 
@@ -89,23 +110,45 @@ class Passes:
     def next_problem(
         self,
         problem: Problem,
-        beta: np.ndarray,
-        violation: float,
+        certificate: Certificate,
         shrank: bool,
         rows_failed: bool = False,
     ) -> Problem | None:
         """The problem of the next pass, with float64 rows where these are due; None if stuck."""
+        beta, violation = certificate.beta, certificate.kkt_violation
         change, self._beta = beta - self._beta, beta
-        helped = violation <= _GOOD_PROGRESS * self._best
+        helped = violation <= _GOOD_PROGRESS * self._least
         helped = helped or precise_enough(problem, self._tol, change)
+        falls = self._falls(certificate.objective)
+        hopeless = _lost_to_rounding(problem, beta) > _HOPELESS * self._tol
+        failed = violation > _PROGRESS * self._least and (hopeless or not falls)
         # A pass that set samples aside in error may end worse once, not twice.
-        self._failures = self._failures + 1 if violation > _PROGRESS * self._best else 0
-        stuck = self._failures > int(shrank)
-        self._best, self._violation = min(self._best, violation), violation
+        self._failures = self._failures + 1 if failed else 0
+        stuck = self._failures > int(shrank and not hopeless)
+        self._least, self._violation = min(self._least, violation), violation
+        if self._best is None or certificate.duality_gap < self._best.duality_gap:
+            self._best = certificate
         if helped and not (stuck or rows_failed):
             return problem
         better = with_double_rows(problem)
         if better is not None:
-            self._best, self._failures = np.inf, 0
+            self._least, self._failures = np.inf, 0
             return better
         return None if stuck else problem
+
+    def best(self) -> Certificate:
+        """The certificate of the least duality gap of all passes and of the start."""
+        start = certify(self._whole, self._whole.feasible(self._start))
+        if self._best is None or start.duality_gap < self._best.duality_gap:
+            return start
+        return self._best
+
+    def _falls(self, objective: float) -> bool:
+        """Whether the objective is well below that of all passes before."""
+        before, self._objective = self._objective, min(self._objective, objective)
+        return before == np.inf or before - objective > _FALL_OF_OBJECTIVE * abs(before)
+
+
+def _lost_to_rounding(problem: Problem, beta: np.ndarray) -> float:
+    """What float64 arithmetic loses of the residual p − Kβ, in the order of magnitude."""
+    return float(np.finfo(np.float64).eps * problem.kernel.scale * np.linalg.norm(beta))

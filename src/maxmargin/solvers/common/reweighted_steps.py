@@ -25,6 +25,8 @@ CORNER_RATIO = 0.5
 FEW_CHANGES = 0.3
 ALMOST_WHOLE = 0.9
 WHOLE = 1e-3
+# Part of Σ|β| that its sum may lose to rounding.
+_ROUNDING_OF_SUM = 1e-13
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -294,7 +296,7 @@ def solve_chunk(
 
     Returns
     -------
-    new β, b, steps, decrease of the objective (negative where K + D is not positive definite)
+    new β, b, steps, decrease of the objective (negative where there is no feasible answer)
     """
     n = beta.size
     f = np.zeros(n)
@@ -335,7 +337,8 @@ def solve_chunk(
     for i in range(n):
         if u[i] == target[i]:  # the system's own answer has more correct digits than u
             target[i] = min(max(gamma[i], lower[i]), upper[i])
-    balance(target, lower, upper, total)
+    if not balance(target, lower, upper, total):
+        return beta, b, steps, -1.0
     change = target - beta
     curvature = 0.0
     for i in range(n):
@@ -346,7 +349,11 @@ def solve_chunk(
 
 @njit(cache=True, nogil=True)
 def balance(beta, lower, upper, total):
-    """Take what Σβ has too much from the samples between their bounds, as their room allows."""
+    """Take the surplus of Σβ from the samples between their bounds, as their room allows.
+
+    False where it does not: the stages did not converge, as with an indefinite kernel,
+    and β is infeasible.
+    """
     surplus = beta.sum() - total
     room = 0.0
     for i in range(beta.size):
@@ -357,6 +364,7 @@ def balance(beta, lower, upper, total):
         for i in range(beta.size):
             if lower[i] < beta[i] < upper[i]:
                 beta[i] -= part * (beta[i] - (lower[i] if surplus > 0.0 else upper[i]))
+    return abs(beta.sum() - total) <= _ROUNDING_OF_SUM * np.abs(beta).sum()
 
 
 @njit(cache=True, nogil=True)

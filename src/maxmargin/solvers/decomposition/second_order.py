@@ -43,8 +43,7 @@ _HARDLY_COUNTS = 20
 class SecondOrder:
     """Decides on second-order steps of one solve, and takes them."""
 
-    def __init__(self, should_stop: Callable[[], object]):
-        self.should_stop = should_stop
+    def __init__(self) -> None:
         self.taken: list[str] = []
         self._since_newton = self._since_low_rank = 0.0
         self._low_rank_possible = True
@@ -59,12 +58,17 @@ class SecondOrder:
         self._since_newton += cost
         self._since_low_rank += cost
 
-    def step(self, active: ActiveSet, may_shrink: bool) -> bool:
-        """Take a second-order step if the rounds since the last one have cost as much."""
+    def step(
+        self, active: ActiveSet, may_shrink: bool, count_steps: Callable[[int], object]
+    ) -> bool:
+        """Take a second-order step if the rounds since the last one have cost as much.
+
+        `count_steps` counts its steps as iterations, and returns something where it must end.
+        """
         if self._low_rank_due(active, may_shrink):
             if may_shrink:
                 active.shrink()  # the cost is that of the samples that are left
-            if self._low_rank(active, may_shrink):
+            if self._low_rank(active, may_shrink, count_steps):
                 return True
         free = active.free()
         if not 2 <= len(free) <= active.cache.n_slots:
@@ -73,7 +77,7 @@ class SecondOrder:
         cost = _NEWTON_STEP + _NEWTON_FLOP * len(free) ** 3 / 3 + len(free) * values
         cheap = self._since_newton > _HARDLY_COUNTS * cost
         if self._since_newton > cost and (cheap or self._settled(active, free, cost)):
-            return self._newton(active, free)
+            return self._newton(active, free, count_steps)
         return False
 
     def _low_rank_due(self, active: ActiveSet, may_shrink: bool) -> bool:
@@ -100,7 +104,7 @@ class SecondOrder:
             return False
         return len(np.setxor1d(last, free, assume_unique=True)) <= _STABLE * len(free)
 
-    def _newton(self, active: ActiveSet, free: np.ndarray) -> bool:
+    def _newton(self, active: ActiveSet, free: np.ndarray, count_steps) -> bool:
         self._since_newton = self._looked_at = 0.0
         self._last_free = None
         problem = active.problem
@@ -114,10 +118,11 @@ class SecondOrder:
         change = target - active.beta[free]
         active.beta[free] = target
         active.update_residual(free, change)
+        count_steps(1)
         self.taken.append("Newton")
         return True
 
-    def _low_rank(self, active: ActiveSet, may_shrink: bool) -> bool:
+    def _low_rank(self, active: ActiveSet, may_shrink: bool, count_steps) -> bool:
         problem, expected = active.problem, None
         if not self._has_looked:
             expected = rank_of(problem)
@@ -133,13 +138,9 @@ class SecondOrder:
         active.make_exact()
         # What the samples set aside contribute stands in the residual.
         beta, residual, self._low_rank_possible = low_rank_passes(
-            problem,
-            active.tol,
-            V,
-            active.beta,
-            active.residual,
-            lambda steps, state: self.should_stop(),
-        )
+            problem, active.tol, V, active.beta, active.residual,
+            lambda steps, state: count_steps(steps),
+        )  # fmt: skip
         active.move_to(beta, residual)
         self.taken.append("low-rank IRWLS")
         return True

@@ -20,7 +20,7 @@ from maxmargin.solvers.base import Capabilities, Solver
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.certified_run import CertifiedRun, certify_or_estimate
 from maxmargin.solvers.common.free_system import solve_free
-from maxmargin.solvers.common.precision import Drift, can_double
+from maxmargin.solvers.common.precision import Drift, can_double, steps_per_pass
 from maxmargin.solvers.decomposition.second_order import SecondOrder
 from maxmargin.solvers.decomposition.small import STEPS_PER_SAMPLE, steps_in_memory
 
@@ -70,9 +70,7 @@ class _BlockRun(CertifiedRun):
         self._hold_small_matrix()
         self.size, self.rounds = size, 0
         self.active: ActiveSet | None = None
-        # Not a method of this object: the cycle would keep its cache alive.
-        monitor = run.monitor
-        self.second_order = SecondOrder(lambda: monitor.should_stop(0))
+        self.second_order = SecondOrder()
 
     def _hold_small_matrix(self) -> None:
         """Keep all kernel values of a small problem in memory: they serve steps and certificate."""
@@ -128,7 +126,8 @@ class _BlockRun(CertifiedRun):
         drift, self.rows_failed = Drift(tol), False
         # A little less than tol leaves the drift of the residual its room.
         target = _TARGET * tol
-        while stop is None and rounds < max_rounds:
+        last_step = self.n_iter + steps_per_pass(problem.n)
+        while stop is None and rounds < max_rounds and self.n_iter < last_step:
             if violation <= target:
                 # Where none is set aside, the certificate is the better look, for the same price.
                 if active.n == problem.n or not self._correct(active, tol - violation):
@@ -140,7 +139,8 @@ class _BlockRun(CertifiedRun):
             violation, intercept = active.violation_and_intercept()
             rounds += 1
             n_before = active.n
-            if violation > target and self.second_order.step(active, self.may_shrink):
+            allowed = self.monitor.iterations_left(self.n_iter) > 0
+            if violation > target and allowed and self._second_order_step(active):
                 violation, intercept = active.violation_and_intercept()
                 working = nothing
             if self.may_shrink and rounds % _SHRINK_INTERVAL == 0:
@@ -158,6 +158,15 @@ class _BlockRun(CertifiedRun):
                     self.n_iter, violation, active.objective(), active.beta_of_all(), intercept
                 )
         return active.beta_of_all().copy(), stop
+
+    def _second_order_step(self, active: ActiveSet) -> bool:
+        """A second-order step, if one is due; its own steps count as iterations."""
+
+        def count_steps(steps: int) -> Status | None:
+            self.n_iter += steps
+            return self.monitor.should_stop(self.n_iter)
+
+        return self.second_order.step(active, self.may_shrink, count_steps)
 
     def left_some_out(self) -> bool:
         return self.active is not None and self.active.n < self.problem.n

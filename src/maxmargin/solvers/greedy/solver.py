@@ -216,7 +216,8 @@ class _GreedyRun:
         """Leave used samples out of the kernel rows, once they are many."""
         kept = self.scale != 0.0
         kept[np.searchsorted(self.active, self.held_out)] = True
-        if len(kept) - np.count_nonzero(kept) <= self.rows.used_share * len(kept):
+        n_used = len(kept) - np.count_nonzero(kept)
+        if n_used <= self.rows.used_share * len(kept) or n_used == len(kept):
             return
         kept = np.flatnonzero(kept)
         self.rows.restrict(kept)

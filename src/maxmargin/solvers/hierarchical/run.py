@@ -81,6 +81,7 @@ class HierarchicalRun(ABC):
         self.steps: dict[str, list[int]] = {}
         self.seconds: dict[str, list[float]] = {}
         self.finished = False
+        self.stopped_by: Status | None = None
         self._generator = self._run()
         self.awaited: Any = None
 
@@ -212,8 +213,10 @@ class HierarchicalRun(ABC):
     def status(self) -> Status:
         if self.optimal:
             return Status.CONVERGED
-        if self.support.status in STOPPED or not self.options.certify:
-            return self.support.status
+        status = self.support.status
+        if status in STOPPED or not self.options.certify:
+            # Tasks are asked to stop in the same way, whatever the reason.
+            return self.stopped_by or status if status is Status.INTERRUPTED else status
         return Status.STALLED
 
     def _count(self, step: str, answer) -> TaskGenerator:
@@ -275,7 +278,14 @@ def run_until_done(
             other.advance()
         for event in hierarchical.events[reported:]:
             reported += 1
-            if report(event) is not None:
-                executor.request_stop()
-        if monitor.should_stop(0) is not None:
-            executor.request_stop()
+            _stop(report(event), runs, executor)
+        _stop(monitor.should_stop(0), runs, executor)
+
+
+def _stop(reason: Status | None, runs: list[HierarchicalRun], executor: Executor) -> None:
+    """Ask all tasks to stop if there is a reason to."""
+    if reason is None:
+        return
+    for hierarchical in runs:
+        hierarchical.stopped_by = hierarchical.stopped_by or reason
+    executor.request_stop()

@@ -17,7 +17,7 @@ from maxmargin.solvers.base import Capabilities, Solver
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.certified_run import CertifiedRun
 from maxmargin.solvers.common.low_rank_passes import factor_of, low_rank_passes, widths_of
-from maxmargin.solvers.common.precision import can_double, precise_enough
+from maxmargin.solvers.common.precision import can_double, precise_enough, steps_per_pass
 from maxmargin.solvers.common.reweighted import DenseSystem, solve_stages
 from maxmargin.solvers.common.reweighted_steps import balance, extremes, solve_chunk
 from maxmargin.solvers.irwls.chunks import (
@@ -139,8 +139,8 @@ class _ChunkRun(CertifiedRun):
             if stop is not None or violation <= target:
                 return beta, stop
         active = ActiveSet(problem, tol, self.run.cache_bytes, beta, residual, defaultdict(float))
-        stop, chunks = None, 0
-        while stop is None and chunks < max_rounds:
+        stop, chunks, last_step = None, 0, self.n_iter + steps_per_pass(problem.n)
+        while stop is None and chunks < max_rounds and self.n_iter < last_step:
             high, low, b = extremes(
                 active.beta, active.residual, active.problem.lower, active.problem.upper
             )
@@ -224,7 +224,8 @@ class _ChunkRun(CertifiedRun):
         stop = stopped[0] if stopped else None
         if found is None:
             return None, stop
-        balance(found, lower, upper, beta.sum())
+        if not balance(found, lower, upper, beta.sum()):
+            return (beta if stop else None), stop
         change = found - beta
         decrease = residual @ change - 0.5 * change @ (K @ change)
         return (found if decrease > 0 else beta if stop else None), stop

@@ -6,6 +6,7 @@ import numpy as np
 
 from maxmargin.formulations import c_svc
 from maxmargin.kernels._rows import subtract_rows
+from maxmargin.kernels.feature_matrix import scale_of
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Interrupt, Monitor
 from maxmargin.optimality import violation_and_intercept
@@ -67,7 +68,7 @@ class RegularisationPath:
 
     def solve(self, C: float) -> None:
         """Move on to a larger C."""
-        _, self.lower, self.upper = c_svc(self.signs, C * self.costs)
+        _, self.lower, self.upper = c_svc(self.signs, C * self.costs, scale_of(self.K.diagonal()))
         if self._C is not None:
             self._start(C / self._C if np.isfinite(C) else np.inf)
         self._C = C
@@ -79,7 +80,7 @@ class RegularisationPath:
             return True
         # Of samples with the same kernel values only the sum counts.
         net = np.bincount(self._duplicates, self.beta)
-        rounding = float(np.finfo(self.K.dtype).eps) / 4
+        rounding = float(np.finfo(self.K.dtype).eps) / 4 * scale_of(self.K.diagonal())
         return rounding * float(np.linalg.norm(net)) <= _SHARE_OF_TOL * self.target
 
     def refine(self, K: np.ndarray) -> None:
