@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 
 import numpy as np
 
@@ -78,7 +79,7 @@ def _called_by_another_estimator() -> bool:
     `cross_val_score`.
     """
     first = None
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module, owner = frame.f_globals.get("__name__", ""), frame.f_locals.get("self")
         if module.startswith(("sklearn.", "joblib.")) and not module.startswith(_AROUND_EVERY_FIT):
