@@ -396,3 +396,74 @@ def test_expansion_of_precomputed_and_callable_kernels():
         X, X_fit, support, coefficients,
     )  # fmt: skip
     assert_allclose(values, K[:, support] @ coefficients)
+
+
+# Neighbours far from the origin: their distances do not come from their norms.
+
+
+def distant(storage, scale, n=60, d=24, seed=0):
+    """Clusters at ± `scale` in each feature, with repeated samples and near-duplicates."""
+    rng = np.random.default_rng(seed)
+    centres = scale * rng.choice([-1.0, 1.0], size=(4, d))
+    if storage == "sparse":
+        centres *= rng.random((4, d)) < 0.25
+    X = centres[np.arange(n) % 4]
+    X = X + rng.normal(size=X.shape) * (X != 0)
+    X[n // 2 :] = X[: n - n // 2]
+    X[n // 2 : n // 2 + 8] += 1e-3 * (X[:8] != 0)
+    X[-1] = 0.0
+    return sp.csr_array(X) if storage == "sparse" else X
+
+
+@storages
+@precisions
+@pytest.mark.parametrize("scale", [30.0, 3e3, 1e6, 1e9])
+def test_rbf_of_neighbours_far_from_the_origin(storage, dtype, scale):
+    X = distant(storage, scale)
+    dense = X.toarray() if storage == "sparse" else X
+    function = KernelFunction("rbf", 0.3)
+    expected = np.exp(-0.3 * ((dense[:, None] - dense[None]) ** 2).sum(axis=2))
+    # Centred samples are rounded like the samples themselves.
+    exact = 1e-9 + 100 * np.finfo(float).eps * scale
+    rough = 2e-3 if dtype == np.float32 else exact
+    K = FeatureKernelMatrix(X, function, dtype)
+    rows = np.empty(expected.shape, dtype)
+    K.rows(np.arange(K.n), rows)
+    assert_allclose(rows, expected, atol=rough)
+    index, c = np.arange(0, K.n, 2), np.linspace(-2, 2, 30)
+    for part, values in [(K, expected), (K.restrict(index), expected[np.ix_(index, index)])]:
+        some = np.arange(part.n)[: len(c)]
+        assert_allclose(part.block(some), values[np.ix_(some, some)], atol=exact)
+        assert_allclose(part.product(some, c), values[:, some] @ c, atol=60 * exact)
+        residual = np.zeros(part.n)
+        part.subtract(residual, some, c)
+        assert_allclose(-residual, values[:, some] @ c, atol=60 * rough)
+    values = kernel_expansion(function, X, X[index], c[:, np.newaxis])[:, 0]
+    assert_allclose(values, expected[:, index] @ c, atol=60 * exact)
+    if 0.3 * scale**2 > 1e7:
+        repeated = np.arange(K.n // 2 + 8, K.n - 1)
+        assert (rows[repeated, repeated - K.n // 2] == 1.0).all()
+        assert (K.block(np.arange(K.n))[repeated, repeated - K.n // 2] == 1.0).all()
+        assert K.by_feature() is None
+
+
+def test_one_sample_far_from_all_others_costs_the_others_no_digits():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    X[7] = 1e8
+    expected = naive(X, X, KernelFunction("rbf", 0.5))
+    for dtype in (np.float32, np.float64):
+        K = FeatureKernelMatrix(X, KernelFunction("rbf", 0.5), dtype)
+        rows = np.empty((50, 50), dtype)
+        K.rows(np.arange(50), rows)
+        assert_allclose(rows, expected, atol=1e-6 if dtype == np.float32 else 1e-13)
+
+
+def test_distances_do_not_depend_on_the_order_of_features_in_sparse_rows():
+    X = distant("sparse", 1e7)
+    shuffled = X.copy()
+    for i in range(X.shape[0]):
+        part = slice(X.indptr[i], X.indptr[i + 1])
+        shuffled.data[part], shuffled.indices[part] = X.data[part][::-1], X.indices[part][::-1]
+    function, every = KernelFunction("rbf", 0.3), np.arange(X.shape[0])
+    block = FeatureKernelMatrix(shuffled, function, np.float64).block(every)
+    assert_array_equal(block, FeatureKernelMatrix(X, function, np.float64).block(every))

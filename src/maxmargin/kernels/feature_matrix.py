@@ -38,6 +38,8 @@ _PRODUCTS_OF_A_VALUE = 32
 _CHEAP_PRODUCTS = 128
 # From this many samples on, their sums are worth the layout that saves storing the values.
 _WORTH_SUMMING = 256
+# Part of the samples from which on float64 products are faster than differences of features.
+_FEW_FAR = 1 / 16
 # Kernel matrices up to this size have rows in float64, larger ones in float32.
 _DOUBLE_PRECISION_BYTES = 2 * 2**20
 _thread = threading.local()
@@ -69,6 +71,22 @@ def _columns_of_tile(n_rows: int, right: Samples) -> int:
     return max(_TILE_COLUMNS // 4, min(wide, -(-right.n // n_threads())))
 
 
+def samples_for(function: KernelFunction, X, dtype) -> Samples:
+    """Samples of X for values of this kernel in `dtype`; in float64 if float32 is too inexact."""
+    samples = as_samples(X, dtype, centre=function.translation_invariant)
+    if samples.dtype == np.float32 and _cancels(function, samples):
+        far = np.count_nonzero(samples.norms > function.largest_norm(samples.dtype))
+        if far > _FEW_FAR * samples.n:
+            return samples_for(function, X, np.float64)
+    return samples
+
+
+def _cancels(function: KernelFunction, *samples: Samples) -> bool:
+    """Whether neighbours among the samples are too far from the origin for inner products."""
+    norm = min(part.largest_norm for part in samples)  # neighbours have about the same norm
+    return norm > function.largest_norm(samples[0].dtype)
+
+
 def kernel_tile(
     function: KernelFunction, left: Samples, right: Samples, columns: slice
 ) -> np.ndarray:
@@ -78,6 +96,9 @@ def kernel_tile(
     """
     out = _buffer((left.n, columns.stop - columns.start), right.dtype)
     right.products(left, columns, out)
+    if _cancels(function, left, right):
+        largest = function.largest_norm(right.dtype)
+        return right.rbf_from_products(left, columns, out, float(function.gamma), largest)
     return function.from_products(out, left.norms, right.norms[columns])
 
 
@@ -110,7 +131,9 @@ def expansion(
 
 def _summable(function: KernelFunction, samples: Samples) -> SparseSamples | None:
     """The samples if sums of their kernel values are made without storing the values."""
-    return samples if function.name == "rbf" and isinstance(samples, SparseSamples) else None
+    if function.name != "rbf" or not isinstance(samples, SparseSamples):
+        return None
+    return None if _cancels(function, samples) else samples
 
 
 def scale_of(diagonal: np.ndarray) -> float:
@@ -258,7 +281,7 @@ class FeatureKernelMatrix(KernelMatrix):
         self._index = index
         self._root: FeatureKernelMatrix = self if parent is None else parent._root
         if parent is None:
-            self._samples = as_samples(X, dtype, centre=function.translation_invariant)
+            self._samples = samples_for(function, X, dtype)
             _check_finite(self._samples.norms, function.gamma)
         else:
             own = parent._index if parent._index is not None else np.arange(parent.n)
@@ -272,6 +295,8 @@ class FeatureKernelMatrix(KernelMatrix):
     def by_feature(self):
         from maxmargin.kernels.feature_major import by_feature
 
+        if _cancels(self.function, self._samples):
+            return None
         return by_feature(self._samples, self.function)
 
     def positions(self):
@@ -347,7 +372,7 @@ class FeatureKernelMatrix(KernelMatrix):
 
     def _expanded(self, samples: np.ndarray, coefficients: np.ndarray, of) -> np.ndarray:
         """Σ_s k(x, x_s) · coefficients[s] in float64 for the rows `of` of X, or all of them."""
-        basis = as_samples(self.X[samples], np.float64, centre=self.function.translation_invariant)
+        basis = samples_for(self.function, self.X[samples], np.float64)
         values = expansion(self.function, self.X, basis, coefficients[:, np.newaxis], of)[:, 0]
         self.count(len(samples) * len(values))
         return values
@@ -374,8 +399,7 @@ class FeatureKernelMatrix(KernelMatrix):
 
     def columns(self, index):
         samples = index if self._index is None else self._index[index]
-        centre = self.function.translation_invariant
-        basis = as_samples(self.X[samples], np.float64, centre=centre)
+        basis = samples_for(self.function, self.X[samples], np.float64)
         out = np.empty((self.n, basis.n))
 
         def fill(rows: slice) -> None:
@@ -394,8 +418,7 @@ class FeatureKernelMatrix(KernelMatrix):
         part = self.restrict(index)
         if part.dtype != np.float64:
             part.dtype = np.dtype(np.float64)
-            centre = self.function.translation_invariant
-            part._samples = as_samples(part.features(), np.float64, centre=centre)
+            part._samples = samples_for(self.function, part.features(), np.float64)
         return part
 
 

@@ -9,6 +9,7 @@ numbers give the same bits in either container.
 from __future__ import annotations
 
 import threading
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,6 +52,7 @@ class DenseSamples:
             X = np.subtract(X, mean, dtype=np.result_type(X.dtype, self.dtype))
         self.X = np.ascontiguousarray(X, dtype=self.dtype)
         self.norms = np.einsum("ij,ij->i", self.X, self.X)
+        self.largest_norm = float(self.norms.max(initial=0.0))
 
     @property
     def products_per_value(self) -> float:
@@ -62,18 +64,27 @@ class DenseSamples:
         return DenseSamples(X.toarray() if sp.issparse(X) else X, self.dtype, self.mean)
 
     def subset(self, index: np.ndarray) -> DenseSamples:
-        return DenseSamples._of(self.X[index], self.norms[index], self.mean)
-
-    @classmethod
-    def _of(cls, X, norms, mean) -> DenseSamples:
-        part = object.__new__(cls)
-        (part.n, part.n_features), part.dtype = X.shape, X.dtype
-        part.X, part.norms, part.mean = X, norms, mean
+        part = object.__new__(DenseSamples)
+        part.n, part.n_features, part.dtype = len(index), self.n_features, self.dtype
+        part.X, part.norms, part.mean = self.X[index], self.norms[index], self.mean
+        part.largest_norm = self.largest_norm
         return part
 
     def products(self, left, columns: slice, out: np.ndarray) -> None:
         """out[i, j] = ⟨left sample i, sample columns.start + j⟩."""
         np.matmul(left.X, self.X[columns].T, out=out)
+
+    def rbf_from_products(self, left, columns: slice, products, gamma: float, largest: float):
+        """RBF values in place of `products`.
+
+        Those of neighbours with norms above `largest` come from differences of features.
+        """
+        from maxmargin.kernels._differences import dense_rbf
+
+        rounding = _rounding_of_distances(self.n_features, self.dtype)
+        norms = left.norms, self.norms[columns]
+        dense_rbf(products, *norms, gamma, largest, rounding, left.X, self.X[columns])
+        return products
 
 
 class SparseSamples:
@@ -87,6 +98,7 @@ class SparseSamples:
         self.indices = X.indices.astype(np.int32, copy=False)
         self.indptr = X.indptr.astype(np.int64, copy=False)
         self.norms = _leaves().squared_norms(self.data, self.indptr).astype(self.dtype)
+        self.largest_norm = float(self.norms.max(initial=0.0))
 
     @property
     def products_per_value(self) -> float:
@@ -101,7 +113,7 @@ class SparseSamples:
         part.data, part.indices, part.indptr = _leaves().take_rows(
             self.data, self.indices, self.indptr, np.asarray(index, np.int64)
         )
-        part.norms = self.norms[index]
+        part.norms, part.largest_norm = self.norms[index], self.largest_norm
         return part
 
     def products(self, left, columns: slice, out: np.ndarray) -> None:
@@ -111,6 +123,31 @@ class SparseSamples:
             left.data, left.indices, left.indptr, self.data, self.indices, self.indptr,
             columns.start, columns.stop, panel, out,
         )  # fmt: skip
+
+    def rbf_from_products(self, left, columns: slice, products, gamma: float, largest: float):
+        from maxmargin.kernels._differences import sparse_rbf
+
+        terms = max(left._longest_row, self._longest_row)
+        sparse_rbf(
+            products, left.norms, self.norms[columns], gamma, largest,
+            _rounding_of_distances(terms, self.dtype), *left._sorted, *self._sorted,
+            columns.start,
+        )  # fmt: skip
+        return products
+
+    @cached_property
+    def _longest_row(self) -> int:
+        return int(np.diff(self.indptr).max(initial=0))
+
+    @cached_property
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Data, indices and indptr with the features of each row in ascending order."""
+        shape = self.n, self.n_features
+        rows = sp.csr_array((self.data, self.indices, self.indptr), shape=shape)
+        if rows.has_sorted_indices:
+            return self.data, self.indices, self.indptr
+        rows = rows.sorted_indices()
+        return rows.data, rows.indices.astype(np.int32, copy=False), self.indptr
 
     def add_rbf_expansion(self, gamma: float, coefficients, targets, rows: slice, out) -> None:
         """out[i] += Σ_j coefficients[j] · exp(−γ‖target rows.start + i − sample j‖²)."""
@@ -122,6 +159,13 @@ class SparseSamples:
 
 
 Samples = DenseSamples | SparseSamples
+
+
+def _rounding_of_distances(terms: int, dtype) -> float:
+    """Bound on the error of ‖a‖² + ‖b‖² − 2⟨a, b⟩ relative to ‖a‖² + ‖b‖², sums of `terms`."""
+    return 2 * (terms + 4) * float(np.finfo(dtype).eps)
+
+
 _thread = threading.local()
 
 
