@@ -1,5 +1,7 @@
 """Kernel values: every block, row, product and expansion against the plain formulas."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,7 +10,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import oracle
-from maxmargin.kernels import _sparse
+from maxmargin import SVC
+from maxmargin.kernels import _sparse, samples
 from maxmargin.kernels import feature_matrix as matrix
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
@@ -281,9 +284,18 @@ def sparse_pairs(draw):
     return left, right, slice(start, draw(st.integers(start + 1, n_right)))
 
 
-@given(sparse_pairs(), st.sampled_from([np.float32, np.float64]))
-def test_sparse_products(pair, dtype):
-    left, right, columns = pair
+widths = st.sampled_from([0, 2**15])
+
+
+@given(sparse_pairs(), st.sampled_from([np.float32, np.float64]), widths)
+def test_sparse_products(pair, dtype, wide):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(samples, "_WIDE_FEATURES", wide)
+        patch.setattr(samples, "_GROUP_ROWS", 1)
+        check_sparse_products(*pair, dtype)
+
+
+def check_sparse_products(left, right, columns, dtype):
     left, right = SparseSamples(left, dtype), SparseSamples(right, dtype)
     # A margin around the result shows whether vector stores write beyond it.
     out = np.full((left.n + 2, columns.stop - columns.start), 9.0, dtype)
@@ -294,16 +306,23 @@ def test_sparse_products(pair, dtype):
     assert_allclose(left.norms, (to_dense(left) ** 2).sum(axis=1), rtol=1e-5)
 
 
-@given(sparse_pairs(), st.sampled_from([np.float32, np.float64]), st.floats(0.01, 3))
-def test_sums_of_rbf_values_that_are_not_stored(pair, dtype, gamma):
-    basis, targets, rows = pair
+@given(sparse_pairs(), st.sampled_from([np.float32, np.float64]), st.floats(0.01, 3), widths)
+def test_sums_of_rbf_values_that_are_not_stored(pair, dtype, gamma, wide):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(samples, "_WIDE_FEATURES", wide)
+        patch.setattr(samples, "_GROUP_ROWS", 1)
+        patch.setattr(samples, "_REDUCED_ROWS", 16)
+        check_sums(*pair, dtype, gamma)
+
+
+def check_sums(basis, targets, rows, dtype, gamma):
     coefficients = np.random.default_rng(0).normal(size=basis.shape[0])
     expected = naive(targets, basis, KernelFunction("rbf", gamma))[rows] @ coefficients
     # A margin around the result shows whether the padding of a panel is added as well.
     out = np.full(len(expected) + 2, 9.0)
-    samples = SparseSamples(basis, dtype)
+    stored = SparseSamples(basis, dtype)
     for _ in range(2):  # the second time with the panel that the first has left
-        samples.add_rbf_expansion(
+        stored.add_rbf_expansion(
             gamma, coefficients, SparseSamples(targets, dtype), rows, out[1:-1]
         )
     assert_allclose(out[1:-1] - 9.0, 2 * expected, atol=1e-4 if dtype == np.float32 else 1e-12)
@@ -328,9 +347,9 @@ def test_dense_input_with_few_nonzeros_is_kept_as_sparse(dtype, order):
         assert with_few_nonzeros(unchanged) is unchanged
 
 
-def to_dense(samples):
-    shape = (samples.n, samples.n_features)
-    return sp.csr_array((samples.data, samples.indices, samples.indptr), shape).toarray()
+def to_dense(stored):
+    shape = (stored.n, stored.n_features)
+    return sp.csr_array((stored.data, stored.indices, stored.indptr), shape).toarray()
 
 
 @precisions
@@ -338,13 +357,13 @@ def test_sparse_products_at_every_padding(dtype):
     """All counts of rows around the width of a panel, and of columns around that of a tile."""
     lanes = _sparse.panel_width(dtype)
     X = data("sparse", n=2 * lanes + 3, d=19)
-    samples = SparseSamples(X, dtype)
+    stored = SparseSamples(X, dtype)
     expected = (X @ X.T).toarray()
     for n_rows in (1, lanes // 2, lanes - 1, lanes, lanes + 1, 2 * lanes, 2 * lanes + 1):
-        left = samples.subset(np.arange(n_rows))
+        left = stored.subset(np.arange(n_rows))
         for n_columns in (1, lanes // 2 - 1, lanes // 2, lanes // 2 + 1, lanes, 2 * lanes + 3):
             out = np.full((n_rows, n_columns), np.nan, dtype)
-            samples.products(left, slice(0, n_columns), out)
+            stored.products(left, slice(0, n_columns), out)
             assert_allclose(out, expected[:n_rows, :n_columns], atol=1e-5)
 
 
@@ -467,3 +486,61 @@ def test_distances_do_not_depend_on_the_order_of_features_in_sparse_rows():
     function, every = KernelFunction("rbf", 0.3), np.arange(X.shape[0])
     block = FeatureKernelMatrix(shuffled, function, np.float64).block(every)
     assert_array_equal(block, FeatureKernelMatrix(X, function, np.float64).block(every))
+
+
+# Wide data: nothing grows with the number of features that do not occur.
+
+
+def wide(width, n=300, nonzeros=40, seed=0):
+    """Sparse rows, half of their features among a thousand, and the same rows without the gaps."""
+    rng = np.random.default_rng(seed)
+    few = np.sort(rng.choice(width, 1000, replace=False))
+    columns = [
+        np.unique(np.concatenate([rng.choice(few, nonzeros // 2), rng.integers(0, width, 20)]))
+        for _ in range(n)
+    ]
+    indptr = np.cumsum([0, *map(len, columns)])
+    X = sp.csr_array((rng.normal(size=indptr[-1]), np.concatenate(columns), indptr), (n, width))
+    _, numbers = np.unique(X.indices, return_inverse=True)
+    return X, sp.csr_array((X.data, numbers, X.indptr))
+
+
+@precisions
+@pytest.mark.parametrize("width", [40_000, 2**30])
+@pytest.mark.parametrize("function", [*FUNCTIONS[:2], *FUNCTIONS[3:5]], ids=lambda f: f.name)
+def test_wide_data(function, width, dtype):
+    X, narrow = wide(width, n=90)
+    expected = naive(narrow, narrow, function)
+    K = FeatureKernelMatrix(X, function, dtype)
+    check_matrix(K, expected, tolerance(dtype))
+    chosen = np.arange(0, 90, 3)
+    check_matrix(K.restrict(chosen), expected[np.ix_(chosen, chosen)], tolerance(dtype))
+
+
+@pytest.mark.parametrize("wide_features", [0, 2**15])
+def test_wide_and_narrow_data_have_the_same_bits(monkeypatch, wide_features):
+    X, narrow = wide(50_000)
+    monkeypatch.setattr(samples, "_WIDE_FEATURES", wide_features)
+    index, c = np.arange(0, 300, 2), np.linspace(-1, 1, 150)
+    results = []
+    for data_of in (X, narrow):
+        K = FeatureKernelMatrix(data_of, KernelFunction("rbf", 0.01), np.float32)
+        rows = np.empty((300, 300), np.float32)
+        K.rows(np.arange(300), rows)
+        results.append((rows, K.product(index, c), K.block(index)))
+    for first, second in zip(*results):
+        assert_array_equal(first, second)
+
+
+def test_memory_follows_the_features_that_occur():
+    X, _ = wide(2_000_000, n=400)
+    y = np.arange(400) % 2
+    tracemalloc.start()
+    try:
+        model = SVC(gamma=0.01, n_jobs=2, cache_size=10).fit(X, y)
+        model.decision_function(X)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert model.fit_report_.status == "converged"
+    assert peak < 60 * 2**20  # with panels of all features 256 MB for each thread

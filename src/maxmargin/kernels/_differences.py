@@ -59,9 +59,11 @@ def dense_rbf(products, row_norms, column_norms, gamma, largest, rounding, left,
 @njit(cache=True, nogil=True)
 def sparse_rbf(
     products, row_norms, column_norms, gamma, largest, rounding,
-    left_data, left_indices, left_indptr, data, indices, indptr, start,
+    left, right, start,
 ):  # fmt: skip
-    """The same for rows of CSR matrices with sorted indices, the right ones from `start` on."""
+    """The same for rows of CSR matrices (data, sorted indices, indptr), right ones from `start`."""
+    left_data, left_indices, left_indptr = left
+    data, indices, indptr = right
     columns = np.empty(products.shape[1], np.int64)
     for i in range(products.shape[0]):
         row = products[i]

@@ -23,6 +23,7 @@ from maxmargin.kernels.samples import (
     aligned_zeros,
     as_samples,
     with_few_nonzeros,
+    without_empty_features,
 )
 from maxmargin.parallel import n_threads, run_blocks, split
 
@@ -276,7 +277,7 @@ class FeatureKernelMatrix(KernelMatrix):
 
     def __init__(self, X, function: KernelFunction, dtype, parent=None, index=None):
         super().__init__(parent)
-        X = with_few_nonzeros(X) if parent is None else X
+        X = without_empty_features(with_few_nonzeros(X)) if parent is None else X
         self.X, self.function, self.dtype = X, function, np.dtype(dtype)
         self._index = index
         self._root: FeatureKernelMatrix = self if parent is None else parent._root

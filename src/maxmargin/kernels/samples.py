@@ -26,6 +26,13 @@ _MAX_SPREAD_BYTES = 256 * 2**20
 _DENSITY_SAMPLE = 2048
 # Rows that one task turns from dense to sparse.
 _CONVERTED_ROWS = 2048
+# Sparse samples with more features are multiplied in groups that number their own features: from
+# here on a panel of all features no longer fits the processor's cache.
+_WIDE_FEATURES = 2**15
+_GROUP_ROWS = 256
+_GROUP_NONZEROS = 2**16
+# Samples of an expansion that are reduced to the features of a group at a time.
+_REDUCED_ROWS = 4096
 # The width of a vector register, and of a line of the processor's cache.
 _LINE_BYTES = 64
 
@@ -108,21 +115,49 @@ class SparseSamples:
         return SparseSamples(X if sp.issparse(X) else _to_csr(X), self.dtype)
 
     def subset(self, index: np.ndarray) -> SparseSamples:
-        part = object.__new__(SparseSamples)
-        part.n, part.n_features, part.dtype = len(index), self.n_features, self.dtype
-        part.data, part.indices, part.indptr = _leaves().take_rows(
-            self.data, self.indices, self.indptr, np.asarray(index, np.int64)
-        )
-        part.norms, part.largest_norm = self.norms[index], self.largest_norm
+        rows = np.asarray(index, np.int64)
+        data, indices, indptr = _leaves().take_rows(self.data, self.indices, self.indptr, rows)
+        part = SparseSamples._of(data, indices, indptr, self.norms[index], self.n_features)
+        part.largest_norm = self.largest_norm
         return part
 
     def products(self, left, columns: slice, out: np.ndarray) -> None:
-        leaves = _leaves()
-        panel = _panel(self.n_features, self.dtype)
-        leaves.sparse_block(
+        if self.n_features <= _WIDE_FEATURES:
+            self._products(left, columns, out)
+            return
+        for rows in left._groups(slice(0, left.n)):
+            group, others = left._meet(rows, self, columns)
+            others._products(group, slice(0, others.n), out[rows])
+
+    def _products(self, left, columns: slice, out: np.ndarray) -> None:
+        _leaves().sparse_block(
             left.data, left.indices, left.indptr, self.data, self.indices, self.indptr,
-            columns.start, columns.stop, panel, out,
+            columns.start, columns.stop, _panel(self.n_features, self.dtype), out,
         )  # fmt: skip
+
+    def _groups(self, rows: slice) -> list[slice]:
+        """Slices of `rows` with few features each, though enough rows to fill a panel."""
+        few = int(_GROUP_NONZEROS * self.n / max(1, len(self.data)))
+        size = max(_leaves().panel_width(self.dtype, wide=True), min(few, _GROUP_ROWS))
+        return [slice(rows.start + p.start, rows.start + p.stop) for p in split(_size(rows), size)]
+
+    def _meet(self, rows: slice, others, columns: slice) -> tuple[SparseSamples, SparseSamples]:
+        """Own `rows`, and `columns` of others, both with the features of the former alone."""
+        first, end = self.indptr[[rows.start, rows.stop]]
+        table, shift, numbers, n_features = _table().number_features(self.indices[first:end])
+        indptr = self.indptr[rows.start : rows.stop + 1] - first
+        own = SparseSamples._of(self.data[first:end], numbers, indptr, self.norms[rows], n_features)
+        data, indices, indptr = _table().reduce_rows(
+            others.data, others.indices, others.indptr, columns.start, columns.stop, table, shift
+        )
+        return own, SparseSamples._of(data, indices, indptr, others.norms[columns], n_features)
+
+    @classmethod
+    def _of(cls, data, indices, indptr, norms, n_features: int) -> SparseSamples:
+        part = object.__new__(cls)
+        part.data, part.indices, part.indptr, part.norms = data, indices, indptr, norms
+        part.n, part.n_features, part.dtype = len(indptr) - 1, n_features, data.dtype
+        return part
 
     def rbf_from_products(self, left, columns: slice, products, gamma: float, largest: float):
         from maxmargin.kernels._differences import sparse_rbf
@@ -130,8 +165,7 @@ class SparseSamples:
         terms = max(left._longest_row, self._longest_row)
         sparse_rbf(
             products, left.norms, self.norms[columns], gamma, largest,
-            _rounding_of_distances(terms, self.dtype), *left._sorted, *self._sorted,
-            columns.start,
+            _rounding_of_distances(terms, self.dtype), left._sorted, self._sorted, columns.start,
         )  # fmt: skip
         return products
 
@@ -151,14 +185,30 @@ class SparseSamples:
 
     def add_rbf_expansion(self, gamma: float, coefficients, targets, rows: slice, out) -> None:
         """out[i] += Σ_j coefficients[j] · exp(−γ‖target rows.start + i − sample j‖²)."""
+        coefficients = coefficients.astype(self.dtype)
+        if self.n_features <= _WIDE_FEATURES:
+            self._add_rbf_expansion(gamma, coefficients, targets, rows, out)
+            return
+        for part in targets._groups(rows):
+            sums = out[part.start - rows.start : part.stop - rows.start]
+            for some in split(self.n, _REDUCED_ROWS):
+                group, basis = targets._meet(part, self, some)
+                every = slice(0, group.n)
+                basis._add_rbf_expansion(gamma, coefficients[some], group, every, sums)
+
+    def _add_rbf_expansion(self, gamma: float, coefficients, targets, rows: slice, out) -> None:
         _leaves().add_rbf_expansion(
-            self.data, self.indices, self.indptr, self.norms, coefficients.astype(self.dtype),
+            self.data, self.indices, self.indptr, self.norms, coefficients,
             self.dtype.type(gamma), targets.data, targets.indices, targets.indptr, targets.norms,
             rows.start, rows.stop, _panel(self.n_features, self.dtype, wide=True), out,
         )  # fmt: skip
 
 
 Samples = DenseSamples | SparseSamples
+
+
+def _size(part: slice) -> int:
+    return part.stop - part.start
 
 
 def _rounding_of_distances(terms: int, dtype) -> float:
@@ -177,6 +227,17 @@ def _panel(n_features: int, dtype, wide: bool = False) -> np.ndarray:
     if key not in held or len(held[key]) < n_features:
         held[key] = aligned_zeros((n_features, width), dtype)
     return held[key][:n_features]
+
+
+def without_empty_features(X):
+    """A CSR matrix without most of the features that no row has; else X as it is.
+
+    Inner products do not change by it, and vectors of features are no longer than the data.
+    """
+    if not sp.issparse(X) or X.shape[1] <= max(X.nnz, _MIN_SPARSE_FEATURES):
+        return X
+    features, numbers = np.unique(X.indices, return_inverse=True)
+    return sp.csr_array((X.data, numbers, X.indptr), shape=(X.shape[0], len(features)))
 
 
 def with_few_nonzeros(X):
@@ -219,7 +280,8 @@ def as_samples(X, dtype, *, centre: bool = False) -> Samples:
     """
     n, n_features = X.shape
     if sp.issparse(X):
-        spread_bytes = n * n_features * np.dtype(dtype).itemsize
+        # Samples to compare with come a tile at a time.
+        spread_bytes = max(n, _DENSITY_SAMPLE) * n_features * np.dtype(dtype).itemsize
         if X.nnz <= SPARSE_DENSITY * n * n_features or spread_bytes > _MAX_SPREAD_BYTES:
             return SparseSamples(X, dtype)
         X = X.toarray()
@@ -249,3 +311,10 @@ def _leaves():
     from maxmargin.kernels import _sparse
 
     return _sparse
+
+
+def _table():
+    """The compiled numbering of features, loaded with the first wide data."""
+    from maxmargin.kernels import _feature_table
+
+    return _feature_table
