@@ -3,7 +3,7 @@
     python benchmarks/products.py
 
 RBF values of 512 against 1,024 samples on one thread, in tiles as the library computes
-them: stored as rows, and summed up at once. `SPARSE_DENSITY` in kernels/samples.py is
+them: stored as rows, and summed up at once. `SPARSE_DENSITY` in kernels/samples/ is
 below the densities at which the columns cross.
 """
 
@@ -15,9 +15,10 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.kernels.feature_matrix import kernel_tile
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.samples import DenseSamples, SparseSamples
+from maxmargin.kernels.samples.dense import DenseSamples
+from maxmargin.kernels.samples.sparse import SparseSamples
+from maxmargin.kernels.tiles import kernel_tile
 from maxmargin.parallel import session
 
 _ROWS, _COLUMNS = 512, 1024

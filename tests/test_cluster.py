@@ -140,16 +140,20 @@ def averaged(request):
 def test_averaged_matrix_is_the_mean_of_rows_and_columns(averaged):
     matrix, K = averaged
     rows = np.full((4, 3), np.nan)
-    matrix.rows(np.array([2, 0]), rows, np.array([3, 1]))
+    matrix.block(np.array([2, 0]), out=rows, slots=np.array([3, 1]))
     assert_allclose(rows[[3, 1]], K[[2, 0]], atol=1e-12)
     assert_allclose(matrix.diagonal(), np.diag(K), atol=1e-12)
-    assert_allclose(matrix.block(np.array([2, 1])), K[np.ix_([2, 1], [2, 1])], atol=1e-12)
-    coefficients = np.array([0.5, -2.0])
-    assert_allclose(matrix.product(np.array([0, 2]), coefficients), K[:, [0, 2]] @ coefficients)
-    part = matrix.restrict(np.array([2, 0]))
-    assert_allclose(
-        part.product(np.arange(2), coefficients), K[np.ix_([2, 0], [2, 0])] @ coefficients
-    )
+    some = np.array([2, 1])
+    assert_allclose(matrix.block(some, some), K[np.ix_(some, some)], atol=1e-12)
+    index, coefficients = np.array([0, 2]), np.array([0.5, -2.0])
+    for precise in (False, True):
+        product = K[:, index] @ coefficients
+        assert_allclose(matrix.multiply(index, coefficients, precise=precise), product)
+        few = matrix.multiply(index, coefficients, some, precise)
+        assert_allclose(few, product[some])
+    part = matrix.restrict(index[::-1])
+    expected = K[np.ix_([2, 0], [2, 0])] @ coefficients
+    assert_allclose(part.multiply(np.arange(2), coefficients, precise=True), expected)
     assert matrix.evaluations > 0
 
 

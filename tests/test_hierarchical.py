@@ -162,7 +162,9 @@ def test_a_readmission_starts_from_the_residual_that_is_known(overlapping, monke
     known = [(problem, run) for problem, run in runs if run.start_residual is not None]
     assert len(known) == model.fit_report_[0].details["rounds_of_readmission"] > 0
     for problem, run in known:
-        exact = problem.linear - problem.kernel.product(np.arange(problem.n), run.start)
+        exact = problem.linear - problem.kernel.multiply(
+            np.arange(problem.n), run.start, precise=True
+        )
         assert_allclose(run.start_residual, exact, atol=1e-9)
     provisional = [run.provisional for _, run in runs]
     assert provisional.count(False) == 1 and not provisional[-1]  # the last alone judges itself
@@ -172,12 +174,14 @@ def test_a_known_residual_is_for_its_own_beta_alone(overlapping):
     X, y = overlapping
     problem = problem_of(X, y)
     start = Decomposition().solve(problem, Run()).beta
-    exact = problem.linear - problem.kernel.product(np.arange(problem.n), start)
+    exact = problem.linear - problem.kernel.multiply(np.arange(problem.n), start, precise=True)
     known = Run(start=start, start_residual=exact + 1.0)
     assert_array_equal(start_of(problem, known)[1], exact + 1.0)
     # Twice the start leaves the box, so it is moved.
     beta, residual = start_of(problem, replace(known, start=2 * start))
-    assert_allclose(residual, problem.linear - problem.kernel.product(np.arange(500), beta))
+    assert_allclose(
+        residual, problem.linear - problem.kernel.multiply(np.arange(500), beta, precise=True)
+    )
 
 
 def test_drafts_are_judged_with_the_samples_set_aside(overlapping):

@@ -11,16 +11,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import oracle
 from maxmargin import SVC
-from maxmargin.kernels import _sparse, samples
-from maxmargin.kernels import feature_matrix as matrix
+from maxmargin.kernels import tiles as tiling
+from maxmargin.kernels import user_values
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.samples import (
-    DenseSamples,
-    SparseSamples,
-    as_samples,
-    with_few_nonzeros,
-)
+from maxmargin.kernels.samples import _products, as_samples, sparse, to_csr_if_sparse
+from maxmargin.kernels.samples.dense import DenseSamples
+from maxmargin.kernels.samples.sparse import SparseSamples
 from maxmargin.kernels.user_values import CallableKernelMatrix, PrecomputedKernelMatrix
 from maxmargin.model import callable_expansion, kernel_expansion, precomputed_expansion
 from maxmargin.parallel import session
@@ -65,9 +62,9 @@ def data(storage, n=37, d=20, seed=0):
 @precisions
 @pytest.mark.parametrize("tiles", [(256, 1024), (7, 16)])
 def test_feature_matrix(function, storage, dtype, tiles, monkeypatch):
-    monkeypatch.setattr(matrix, "_TILE_ROWS", tiles[0])
-    monkeypatch.setattr(matrix, "_TILE_COLUMNS", tiles[1])
-    monkeypatch.setattr(matrix, "_WORTH_SUMMING", tiles[0] // 32)
+    monkeypatch.setattr(tiling, "TILE_ROWS", tiles[0])
+    monkeypatch.setattr(tiling, "TILE_COLUMNS", tiles[1])
+    monkeypatch.setattr(tiling, "_WORTH_SUMMING", tiles[0] // 32)
     X = data(storage)
     K = FeatureKernelMatrix(X, function, dtype)
     assert isinstance(K._samples, SparseSamples if storage == "sparse" else DenseSamples)
@@ -93,34 +90,43 @@ def check_matrix(K, expected, loose):
     diagonal = K.diagonal()
     assert diagonal.dtype == np.float64
     assert_allclose(diagonal, np.diagonal(expected), **tight)
-    rows = np.full((len(index), n), np.nan, K.dtype)
-    K.rows(index, rows)
-    assert_allclose(rows, expected[index], **loose)
-    slots = rng.permutation(len(index) + 3)[: len(index)]
-    rows = np.full((len(index) + 3, n), 7.5, K.dtype)
-    K.rows(index, rows, slots)
-    assert_allclose(rows[slots], expected[index], **loose)
-    others = np.setdiff1d(np.arange(len(rows)), slots)
-    assert (rows[others] == 7.5).all()
-    # Products and blocks are what certificates and factorisations rely on: always float64.
-    coefficients = rng.normal(size=len(index))
-    product = K.product(index, coefficients)
+    check_blocks(K, expected, index, rng, loose, tight)
+    # Products that certificates rely on are always float64.
+    coefficients, some = rng.normal(size=len(index)), rng.permutation(n)[: max(1, n // 3)]
     scale = np.abs(expected[:, index]).max() * np.abs(coefficients).sum()
-    assert product.dtype == np.float64
-    assert_allclose(product, expected[:, index] @ coefficients, atol=1e-13 * max(1.0, scale))
-    assert_array_equal(K.product(np.empty(0, int), np.empty(0)), np.zeros(n))
-    residual = rng.normal(size=n)
-    reduced = residual.copy()
-    K.subtract(reduced, index, coefficients)
-    assert_allclose(residual - reduced, product, atol=1e-11 + loose["rtol"] * scale)
-    columns = rng.permutation(n)[: max(1, n // 3)]
-    values = np.full((len(rows), len(columns)), 7.5, K.dtype)
-    K.cross(index, columns, values, slots)
-    assert_allclose(values[slots], expected[np.ix_(index, columns)], **loose)
-    assert (values[others] == 7.5).all()
-    block = K.block(index)
-    assert block.dtype == np.float64
-    assert_allclose(block, expected[np.ix_(index, index)], **tight)
+    for rows in (None, some, np.empty(0, int)):
+        exact = (expected if rows is None else expected[rows])[:, index] @ coefficients
+        product = K.multiply(index, coefficients, rows, precise=True)
+        assert product.dtype == np.float64
+        assert_allclose(product, exact, atol=1e-13 * max(1.0, scale))
+        product = K.multiply(index, coefficients, rows)
+        assert product.dtype == np.float64
+        assert_allclose(product, exact, atol=1e-11 + loose["rtol"] * scale)
+        for precise in (False, True):
+            empty = K.multiply(np.empty(0, int), np.empty(0), rows, precise=precise)
+            assert_array_equal(empty, np.zeros(len(exact)))
+
+
+def check_blocks(K, expected, index, rng, loose, tight):
+    n = len(expected)
+    for columns in (None, rng.permutation(n)[: max(1, n // 3)], index):
+        values = expected[index] if columns is None else expected[np.ix_(index, columns)]
+        block = K.block(index, columns)
+        assert block.dtype == K.dtype
+        assert_allclose(block, values, **loose)
+        block = K.block(index, columns, dtype=np.float64)
+        assert block.dtype == np.float64
+        assert_allclose(block, values, **tight)
+        for dtype in (None, np.float64):
+            slots = rng.permutation(len(index) + 3)[: len(index)]
+            out = np.full((len(index) + 3, values.shape[1]), 7.5, dtype or K.dtype)
+            assert K.block(index, columns, dtype, out, slots) is out
+            assert_allclose(out[slots], values, **(tight if dtype else loose))
+            assert (out[np.setdiff1d(np.arange(len(out)), slots)] == 7.5).all()
+            out = np.full((len(index) + 3, values.shape[1]), 7.5, dtype or K.dtype)
+            K.block(index, columns, dtype, out[: len(index)])
+            assert_allclose(out[: len(index)], values, **(tight if dtype else loose))
+            assert (out[len(index) :] == 7.5).all()
 
 
 def test_precomputed_matrix():
@@ -140,7 +146,7 @@ def test_precomputed_matrix_need_not_be_copied():
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "list"])
 def test_callable_matrix(kind, monkeypatch):
-    monkeypatch.setattr(matrix, "_TILE_ROWS", 7)
+    monkeypatch.setattr(user_values, "_TILE_ROWS", 7)
     X = data("dense" if kind == "list" else kind)
     samples = list(X) if kind == "list" else X
     sizes = []
@@ -153,7 +159,7 @@ def test_callable_matrix(kind, monkeypatch):
     K = CallableKernelMatrix(samples, function)
     expected = oracle.kernel_values(X, X, gamma=0.2)
     chosen = np.array([3, 30, 4, 9, 21])
-    K.rows(chosen, np.empty((5, 37)))
+    K.block(chosen)
     assert max(sizes) <= 7  # never all samples at a time
     check_matrix(K, expected, {"rtol": 1e-11})
     check_matrix(K.restrict(chosen), expected[np.ix_(chosen, chosen)], {"rtol": 1e-11})
@@ -166,11 +172,11 @@ def test_callable_of_the_wrong_shape_gets_a_sentence():
 
 def test_evaluations_are_counted_for_subsets_too():
     K = FeatureKernelMatrix(data("dense"), KernelFunction("rbf", 1.0), np.float32)
-    K.rows(np.arange(4), np.empty((4, 37), np.float32))
+    K.block(np.arange(4))
     assert K.evaluations == 4 * 37
-    K.product(np.arange(3), np.ones(3))
+    K.multiply(np.arange(3), np.ones(3), precise=True)
     part = K.restrict(np.arange(10))
-    part.block(np.arange(5))
+    part.block(np.arange(5), np.arange(5), np.float64)
     assert part.evaluations == K.evaluations == 4 * 37 + 3 * 37 + 25
 
 
@@ -186,26 +192,25 @@ def test_linear_product_needs_no_kernel_values(storage, dtype, n):
         index = rng.permutation(part.n)[: part.n // 3]
         coefficients = rng.normal(size=len(index)) * 10.0 ** rng.integers(-3, 4, len(index))
         before = part.evaluations
-        product = part.product(index, coefficients)
+        product = part.multiply(index, coefficients, precise=True)
         assert part.evaluations == before
-        values = part.columns(index)
+        values = part.block(index, dtype=np.float64).T
         scale = np.abs(values) @ np.abs(coefficients)
         assert_allclose(product, values @ coefficients, rtol=0, atol=1e-13 * scale.max())
 
 
 @storages
 def test_threads_do_not_change_the_bits(storage, monkeypatch):
-    monkeypatch.setattr(matrix, "_TILE_ROWS", 5)
-    monkeypatch.setattr(matrix, "_TILE_COLUMNS", 16)
+    monkeypatch.setattr(tiling, "TILE_ROWS", 5)
+    monkeypatch.setattr(tiling, "TILE_COLUMNS", 16)
     X = data(storage)
     for function in (KernelFunction("rbf", 0.3), KernelFunction("linear")):
         results = []
         for threads in (1, 3):
             with session(threads):
                 K = FeatureKernelMatrix(X, function, np.float32)
-                rows = np.empty((37, 37), np.float32)
-                K.rows(np.arange(37), rows)
-                results.append((rows, K.product(np.arange(30), np.linspace(-1, 1, 30))))
+                product = K.multiply(np.arange(30), np.linspace(-1, 1, 30), precise=True)
+                results.append((K.block(np.arange(37)), product))
         assert_array_equal(results[0][0], results[1][0])
         assert_array_equal(results[0][1], results[1][1])
 
@@ -234,8 +239,7 @@ def test_exponential_in_units_of_the_last_place(dtype, units):
 def test_rbf_stays_between_zero_and_one(dtype):
     far = np.array([[0.0], [1e-30], [1.0], [30.0], [1e6], [3e15]])
     K = FeatureKernelMatrix(far, KernelFunction("rbf", 5.0), dtype)
-    rows = np.empty((6, 6), dtype)
-    K.rows(np.arange(6), rows)
+    rows = K.block(np.arange(6))
     assert ((rows >= 0) & (rows <= 1)).all()
     assert_allclose(np.diagonal(rows)[:4], 1.0, rtol=1e-5)
     assert rows[0, 4] == 0.0
@@ -246,8 +250,7 @@ def test_rbf_far_from_the_origin_keeps_its_digits(dtype):
     """‖a‖² + ‖b‖² − 2⟨a, b⟩ cancels there, so the samples are centred first."""
     near = np.random.default_rng(0).normal(size=(20, 3))
     function = KernelFunction("rbf", 0.5)
-    rows = np.empty((20, 20), dtype)
-    FeatureKernelMatrix(near + 1e5, function, dtype).rows(np.arange(20), rows)
+    rows = FeatureKernelMatrix(near + 1e5, function, dtype).block(np.arange(20))
     assert_allclose(rows, naive(near + 1e5, near + 1e5, function), atol=1e-5)
     values = kernel_expansion(function, near + 1e5, near[:7] + 1e5, np.ones((7, 1)))
     assert_allclose(values[:, 0], naive(near, near[:7], function).sum(axis=1), atol=1e-8)
@@ -290,8 +293,8 @@ widths = st.sampled_from([0, 2**15])
 @given(sparse_pairs(), st.sampled_from([np.float32, np.float64]), widths)
 def test_sparse_products(pair, dtype, wide):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(samples, "_WIDE_FEATURES", wide)
-        patch.setattr(samples, "_GROUP_ROWS", 1)
+        patch.setattr(sparse, "_WIDE_FEATURES", wide)
+        patch.setattr(sparse, "_GROUP_ROWS", 1)
         check_sparse_products(*pair, dtype)
 
 
@@ -309,9 +312,9 @@ def check_sparse_products(left, right, columns, dtype):
 @given(sparse_pairs(), st.sampled_from([np.float32, np.float64]), st.floats(0.01, 3), widths)
 def test_sums_of_rbf_values_that_are_not_stored(pair, dtype, gamma, wide):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(samples, "_WIDE_FEATURES", wide)
-        patch.setattr(samples, "_GROUP_ROWS", 1)
-        patch.setattr(samples, "_REDUCED_ROWS", 16)
+        patch.setattr(sparse, "_WIDE_FEATURES", wide)
+        patch.setattr(sparse, "_GROUP_ROWS", 1)
+        patch.setattr(sparse, "_REDUCED_ROWS", 16)
         check_sums(*pair, dtype, gamma)
 
 
@@ -331,20 +334,20 @@ def check_sums(basis, targets, rows, dtype, gamma):
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "g", ">f8", ">i4", "i1", "u8", "?"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_dense_input_with_few_nonzeros_is_kept_as_sparse(dtype, order):
+def test_dense_input_to_csr_if_sparse_is_kept_as_sparse(dtype, order):
     X = (10 * data("sparse", n=5000, d=16).toarray()).astype(dtype)
     X[7] = 0
     if X.dtype.kind == "f":
         X[-1, -1] = np.nan  # not a zero: others will complain of it
     for threads in (1, 2):
         with session(threads):
-            compact = with_few_nonzeros(np.asarray(X, order=order))
+            compact = to_csr_if_sparse(np.asarray(X, order=order))
         assert compact.dtype == (np.float32 if dtype == "f4" else np.float64)
         assert compact.has_canonical_format
         assert_array_equal(compact.toarray(), X)
         assert compact.nnz == np.count_nonzero(X)
     for unchanged in (data("dense"), X[:, :15], compact):
-        assert with_few_nonzeros(unchanged) is unchanged
+        assert to_csr_if_sparse(unchanged) is unchanged
 
 
 def to_dense(stored):
@@ -355,7 +358,7 @@ def to_dense(stored):
 @precisions
 def test_sparse_products_at_every_padding(dtype):
     """All counts of rows around the width of a panel, and of columns around that of a tile."""
-    lanes = _sparse.panel_width(dtype)
+    lanes = _products.panel_width(dtype)
     X = data("sparse", n=2 * lanes + 3, d=19)
     stored = SparseSamples(X, dtype)
     expected = (X @ X.T).toarray()
@@ -368,18 +371,19 @@ def test_sparse_products_at_every_padding(dtype):
 
 
 def test_panel_is_cleared_between_two_uses():
-    panel = np.zeros((5, _sparse.panel_width(np.float64)))
+    panel = np.zeros((5, _products.panel_width(np.float64)))
     X = sp.csr_array(np.array([[1.0, 0, 2, 0, 0], [0, 0, 3, 0, 4]]))
-    _sparse.fill_panel(X.data, X.indices, X.indptr.astype(np.int64), 0, 2, panel)
+    _products.fill_panel(X.data, X.indices, X.indptr.astype(np.int64), 0, 2, panel)
     assert_array_equal(panel[:, :2], X.toarray().T)
-    _sparse.clear_panel(X.indices, X.indptr.astype(np.int64), 0, 2, panel)
+    _products.clear_panel(X.indices, X.indptr.astype(np.int64), 0, 2, panel)
     assert not panel.any()
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.sampled_from(FUNCTIONS), st.integers(0, 2**16))
 def test_kernel_matrices_are_symmetric_and_right(n, d, function, seed):
     X = np.random.default_rng(seed).normal(size=(n, d))
-    block = FeatureKernelMatrix(X, function, np.float32).block(np.arange(n))
+    every = np.arange(n)
+    block = FeatureKernelMatrix(X, function, np.float32).block(every, every, np.float64)
     assert_allclose(block, block.T, rtol=1e-12, atol=1e-12)
     assert_allclose(block, naive(X, X, function), rtol=1e-9, atol=1e-11)
 
@@ -446,24 +450,24 @@ def test_rbf_of_neighbours_far_from_the_origin(storage, dtype, scale):
     exact = 1e-9 + 100 * np.finfo(float).eps * scale
     rough = 2e-3 if dtype == np.float32 else exact
     K = FeatureKernelMatrix(X, function, dtype)
-    rows = np.empty(expected.shape, dtype)
-    K.rows(np.arange(K.n), rows)
+    rows = K.block(np.arange(K.n))
     assert_allclose(rows, expected, atol=rough)
     index, c = np.arange(0, K.n, 2), np.linspace(-2, 2, 30)
     for part, values in [(K, expected), (K.restrict(index), expected[np.ix_(index, index)])]:
         some = np.arange(part.n)[: len(c)]
-        assert_allclose(part.block(some), values[np.ix_(some, some)], atol=exact)
-        assert_allclose(part.product(some, c), values[:, some] @ c, atol=60 * exact)
-        residual = np.zeros(part.n)
-        part.subtract(residual, some, c)
-        assert_allclose(-residual, values[:, some] @ c, atol=60 * rough)
+        block = part.block(some, some, np.float64)
+        assert_allclose(block, values[np.ix_(some, some)], atol=exact)
+        product = part.multiply(some, c, precise=True)
+        assert_allclose(product, values[:, some] @ c, atol=60 * exact)
+        assert_allclose(part.multiply(some, c), values[:, some] @ c, atol=60 * rough)
     values = kernel_expansion(function, X, X[index], c[:, np.newaxis])[:, 0]
     assert_allclose(values, expected[:, index] @ c, atol=60 * exact)
     if 0.3 * scale**2 > 1e7:
         repeated = np.arange(K.n // 2 + 8, K.n - 1)
         assert (rows[repeated, repeated - K.n // 2] == 1.0).all()
-        assert (K.block(np.arange(K.n))[repeated, repeated - K.n // 2] == 1.0).all()
-        assert K.by_feature() is None
+        block = K.block(np.arange(K.n), dtype=np.float64)
+        assert (block[repeated, repeated - K.n // 2] == 1.0).all()
+        assert K.feature_major() is None
 
 
 def test_one_sample_far_from_all_others_costs_the_others_no_digits():
@@ -472,8 +476,7 @@ def test_one_sample_far_from_all_others_costs_the_others_no_digits():
     expected = naive(X, X, KernelFunction("rbf", 0.5))
     for dtype in (np.float32, np.float64):
         K = FeatureKernelMatrix(X, KernelFunction("rbf", 0.5), dtype)
-        rows = np.empty((50, 50), dtype)
-        K.rows(np.arange(50), rows)
+        rows = K.block(np.arange(50))
         assert_allclose(rows, expected, atol=1e-6 if dtype == np.float32 else 1e-13)
 
 
@@ -520,14 +523,13 @@ def test_wide_data(function, width, dtype):
 @pytest.mark.parametrize("wide_features", [0, 2**15])
 def test_wide_and_narrow_data_have_the_same_bits(monkeypatch, wide_features):
     X, narrow = wide(50_000)
-    monkeypatch.setattr(samples, "_WIDE_FEATURES", wide_features)
+    monkeypatch.setattr(sparse, "_WIDE_FEATURES", wide_features)
     index, c = np.arange(0, 300, 2), np.linspace(-1, 1, 150)
     results = []
     for data_of in (X, narrow):
         K = FeatureKernelMatrix(data_of, KernelFunction("rbf", 0.01), np.float32)
-        rows = np.empty((300, 300), np.float32)
-        K.rows(np.arange(300), rows)
-        results.append((rows, K.product(index, c), K.block(index)))
+        product = K.multiply(index, c, precise=True)
+        results.append((K.block(np.arange(300)), product, K.block(index, index, np.float64)))
     for first, second in zip(*results):
         assert_array_equal(first, second)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.kernels.feature_matrix import expansion
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.samples import as_samples
+from maxmargin.kernels.tiles import expansion, samples_for
 from maxmargin.kernels.user_values import call_kernel
 
 
@@ -34,7 +33,7 @@ def kernel_expansion(
         if both_sparse and X.shape[1] > X.nnz + support_vectors.nnz:
             X, support_vectors = _features_of(support_vectors, X)
         return np.asarray(X @ (support_vectors.T @ coefficients))
-    basis = as_samples(support_vectors, dtype, centre=kernel.translation_invariant)
+    basis = samples_for(kernel, support_vectors, dtype)
     return expansion(kernel, X, basis, coefficients, index)
 
 

@@ -69,7 +69,7 @@ def certify(problem: Problem, beta: np.ndarray, residual: np.ndarray | None = No
     """
     support = np.flatnonzero(beta)
     if residual is None or not _agrees(problem, beta, support, residual):
-        residual = problem.linear - problem.kernel.product(support, beta[support])
+        residual = problem.linear - problem.kernel.multiply(support, beta[support], precise=True)
     certificate = certificate_from(problem, beta, residual)
     _issued.add(certificate)
     return certificate
@@ -102,7 +102,8 @@ def _agrees(problem: Problem, beta, support: np.ndarray, residual: np.ndarray) -
     if residual.shape != beta.shape or not np.isfinite(residual).all():
         return False
     few = np.arange(0, problem.n, max(1, problem.n // _SPOT_CHECK))
-    exact = problem.linear[few] - problem.kernel.partial_product(few, support, beta[support])
+    product = problem.kernel.multiply(support, beta[support], rows=few, precise=True)
+    exact = problem.linear[few] - product
     scale = np.abs(beta).sum() * max(1.0, float(np.abs(problem.kernel.diagonal()).max()))
     return bool((np.abs(exact - residual[few]) <= _SAME * scale).all())
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maxmargin.kernels.feature_matrix import KernelMatrix
+from maxmargin.kernels.interface import KernelMatrix
 
 # A surplus of this part of Σ|β| is rounding.
 _ROUNDING = 1e-14
@@ -60,10 +60,10 @@ class Problem:
 
     def residual_of(self, beta: np.ndarray) -> np.ndarray:
         """p − Kβ, from scratch in the precision of the kernel's rows."""
-        residual, support = self.linear.copy(), np.flatnonzero(beta)
-        if len(support):
-            self.kernel.subtract(residual, support, beta[support])
-        return residual
+        support = np.flatnonzero(beta)
+        if len(support) == 0:
+            return self.linear.copy()
+        return self.linear - self.kernel.multiply(support, beta[support])
 
     def restrict(self, index: np.ndarray, beta: np.ndarray | None = None) -> Problem:
         """The problem of a subset of the samples, the others being held at `beta`, or at zero.

@@ -16,10 +16,10 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from maxmargin.estimators.inputs import _sample_weights, valid_csr
 from maxmargin.formulations import c_svc
-from maxmargin.kernels.buffers import Returned
-from maxmargin.kernels.feature_matrix import FeatureKernelMatrix, precision_of_rows
+from maxmargin.kernels.budget import cache_bytes, precision_of_rows
+from maxmargin.kernels.buffers import BufferPool
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.row_cache import MEMORY, cache_bytes
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solvers.hierarchical.subproblem import Samples, Support, Task, solve_union
@@ -173,7 +173,7 @@ class TravellingSamples(Samples):
     def __init__(self, function: KernelFunction, tol: float, cache_size, seed: int, pairs: list):
         self.function, self.tol, self.cache_size = function, tol, cache_size
         self.seed, self.pairs = seed, pairs
-        self._memory = Returned(for_many=True)
+        self._row_buffers = BufferPool(for_many=True)
 
     def union(self, parts, number):
         samples, beta, rows = added(parts)
@@ -185,7 +185,7 @@ class TravellingSamples(Samples):
         n = len(rows.codes)
         signs = np.where(rows.codes == self.pairs[number][0], 1.0, -1.0)
         kernel = FeatureKernelMatrix(rows.X, self.function, precision_of_rows(n))
-        kernel.shared[MEMORY] = self._memory  # the same for one subproblem after the other
+        kernel.origin.row_buffers = self._row_buffers  # the same for one subproblem after the other
         return Problem(kernel, *c_svc(signs, rows.costs), labels=rows.codes)
 
 

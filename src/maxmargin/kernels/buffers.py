@@ -1,55 +1,100 @@
-"""Memory for kernel values, lent and taken back.
+"""Memory that is used again.
 
 The operating system has to clear the memory that it gives, page by page, which takes
-about as long as to compute kernel values for it. So what one problem returns the
-next one uses: on the same data whatever its size, else only little.
+about as long as to compute kernel values for it. So nothing that is needed again and again is
+allocated anew: a `Scratch` is overwritten by the next use, a `BufferPool` leases memory for as
+long as its owner lives.
 """
 
 from __future__ import annotations
 
+import math
 import mmap
+import threading
 import weakref
 
 import numpy as np
 
+# The width of a vector register, and of a line of the processor's cache.
+_LINE_BYTES = 64
 # What the process keeps between two fits, at most.
 _KEPT_BYTES = 8 * 2**20
 _LARGE_BYTES = 2**20
+_thread = threading.local()
 
 
-class Returned(list):
-    """Memory that was returned; it does not travel with what it is kept in.
+class Scratch:
+    """Memory for one array at a time; the next `array` overwrites it.
+
+    It begins with zeros, and is still zero wherever its users leave it so.
+    """
+
+    def __init__(self, smallest: int = 0):
+        self._smallest, self._memory = smallest, np.empty(0, np.uint8)
+
+    def array(self, shape: tuple[int, ...], dtype) -> np.ndarray:
+        dtype = np.dtype(dtype)
+        n_bytes = math.prod(shape) * dtype.itemsize
+        if n_bytes > self._memory.size:
+            self._memory = _aligned_zeros(max(n_bytes, self._smallest))
+        return self._memory[:n_bytes].view(dtype).reshape(shape)
+
+
+def thread_scratch(name: str, smallest: int = 0) -> Scratch:
+    """The calling thread's `Scratch` of this name."""
+    scratches = _thread.__dict__
+    if name not in scratches:
+        scratches[name] = Scratch(smallest)
+    return scratches[name]
+
+
+def _aligned_zeros(n_bytes: int) -> np.ndarray:
+    """Zeros that begin with a line of the cache: vectors across two lines take twice the time."""
+    memory = np.zeros(n_bytes + _LINE_BYTES, np.uint8)
+    start = -memory.ctypes.data % _LINE_BYTES
+    return memory[start : start + n_bytes]
+
+
+class BufferPool:
+    """Memory whose owners are gone, for the next one; it does not travel with its holder.
 
     `for_many` says that many problems will use it, one after the other.
     """
 
     def __init__(self, for_many: bool = False):
-        super().__init__()
         self.for_many = for_many
+        self._free: list[np.ndarray] = []
 
     def __reduce__(self):
-        return Returned, (self.for_many,)
+        return BufferPool, (self.for_many,)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that wait for an owner."""
+        return sum(part.size for part in self._free)
+
+    def acquire(self, n_bytes: int, owner) -> np.ndarray:
+        """Bytes for as long as `owner` lives; little memory stays with the process.
+
+        Threads may share a pool: a list's `pop` and `append` cannot be interrupted.
+        """
+        pool = self if n_bytes > _KEPT_BYTES else _of_process
+        try:
+            memory = pool._free.pop()
+        except IndexError:
+            memory = np.empty(0, np.uint8)
+        if memory.size < n_bytes:
+            del memory  # before more is taken
+            memory = np.empty(n_bytes, np.uint8) if pool.for_many else _new(n_bytes)
+        weakref.finalize(owner, pool._take_back, memory).atexit = False
+        return memory[:n_bytes]
+
+    def _take_back(self, memory: np.ndarray) -> None:
+        if self is not _of_process or self.n_bytes + memory.size <= _KEPT_BYTES:
+            self._free.append(memory)
 
 
-_kept = Returned()
-
-
-def borrow(n_bytes: int, borrower, returned: Returned) -> np.ndarray:
-    """Bytes for as long as `borrower` lives; they go back to `returned`, or stay with the process.
-
-    Others may hold `returned` too: a list's `pop` and `append` cannot be interrupted.
-    """
-    if n_bytes <= _KEPT_BYTES:
-        returned = _kept
-    try:
-        memory = returned.pop()
-    except IndexError:
-        memory = np.empty(0, np.uint8)
-    if memory.size < n_bytes:
-        del memory  # before more is taken
-        memory = np.empty(n_bytes, np.uint8) if returned.for_many else _new(n_bytes)
-    weakref.finalize(borrower, _take_back, returned, memory).atexit = False
-    return memory[:n_bytes]
+_of_process = BufferPool()
 
 
 def _new(n_bytes: int) -> np.ndarray:
@@ -64,8 +109,3 @@ def _new(n_bytes: int) -> np.ndarray:
         return np.empty(n_bytes, np.uint8)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     return np.frombuffer(mmap.mmap(-1, n_bytes, flags), np.uint8)
-
-
-def _take_back(returned: Returned, memory: np.ndarray) -> None:
-    if returned is not _kept or sum(part.size for part in returned) + memory.size <= _KEPT_BYTES:
-        returned.append(memory)

@@ -12,13 +12,18 @@ product is the number of bits that two samples share.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic, overload
 
 from maxmargin.kernels._elementwise import polynomial_inplace, rbf_inplace, sigmoid_inplace
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.samples import Samples, SparseSamples
+
+if TYPE_CHECKING:
+    from maxmargin.kernels.samples import Samples
+    from maxmargin.kernels.samples.sparse import SparseSamples
 
 # Columns of a row that are computed together, so that they stay in the first-level cache.
 TILE = 1024
@@ -27,7 +32,7 @@ _LINEAR, _POLYNOMIAL, _RBF, _SIGMOID = 0, 1, 2, 3
 _KINDS = {"linear": _LINEAR, "poly": _POLYNOMIAL, "rbf": _RBF, "sigmoid": _SIGMOID}
 
 
-class SamplesByFeature:
+class FeatureMajorSamples:
     """What `kernel_values` takes to compute tiles of kernel rows.
 
     Attributes
@@ -41,12 +46,12 @@ class SamplesByFeature:
     def __init__(self, table: np.ndarray, norms: np.ndarray, parameters: tuple):
         self.table, self.norms, self.parameters = table, norms, parameters
 
-    def restrict(self, index: np.ndarray) -> SamplesByFeature:
+    def restrict(self, index: np.ndarray) -> FeatureMajorSamples:
         table = np.take(self.table, index, axis=1)
-        return SamplesByFeature(table, self.norms[index], self.parameters)
+        return FeatureMajorSamples(table, self.norms[index], self.parameters)
 
 
-def by_feature(samples: Samples, function: KernelFunction) -> SamplesByFeature | None:
+def feature_major(samples: Samples, function: KernelFunction) -> FeatureMajorSamples | None:
     """The samples feature by feature; None where that would take too much memory."""
     of_dtype = samples.dtype.type
     unit = _only_value(samples)
@@ -54,29 +59,29 @@ def by_feature(samples: Samples, function: KernelFunction) -> SamplesByFeature |
     if samples.n * samples.n_features * bytes_each > _MAX_BYTES:
         return None
     if unit is None:
-        table, unit = _spread(samples), 0.0
+        table, unit = _densified(samples), 0.0
     else:
         table = _bits(samples)
     parameters = (
         of_dtype(unit**2), _KINDS[function.name], of_dtype(function.gamma),
         of_dtype(function.coef0), function.degree,
     )  # fmt: skip
-    return SamplesByFeature(table, samples.norms, parameters)
+    return FeatureMajorSamples(table, samples.norms, parameters)
 
 
 def _only_value(samples: Samples) -> float | None:
     """The number that every feature is unless it is 0, if there is one."""
-    values = samples.data if isinstance(samples, SparseSamples) else samples.X
+    values = samples.data if samples.is_sparse else samples.X
     largest = values.max(initial=0.0)
-    if isinstance(samples, SparseSamples):
+    if samples.is_sparse:
         only = (values == largest).all()
     else:
         only = ((values == largest) | (values == 0)).all()
     return float(largest) if only and largest > 0 else None
 
 
-def _spread(samples: Samples) -> np.ndarray:
-    if not isinstance(samples, SparseSamples):
+def _densified(samples: Samples) -> np.ndarray:
+    if not samples.is_sparse:
         return np.ascontiguousarray(samples.X.T)
     table = np.zeros((samples.n_features, samples.n), samples.dtype)
     np.add.at(table, (samples.indices, _row_numbers(samples)), samples.data)
@@ -85,7 +90,7 @@ def _spread(samples: Samples) -> np.ndarray:
 
 def _bits(samples: Samples) -> np.ndarray:
     words = np.zeros((-(-samples.n_features // 64), samples.n), np.uint64)
-    if isinstance(samples, SparseSamples):
+    if samples.is_sparse:
         rows, features = _row_numbers(samples), samples.indices
     else:
         rows, features = np.nonzero(samples.X)
@@ -141,7 +146,7 @@ def kernel_values(table, norms, unit, kind, gamma, coef0, degree, sample, norm, 
 
     Parameters
     ----------
-    table, norms, unit, kind, gamma, coef0, degree : of a `SamplesByFeature`
+    table, norms, unit, kind, gamma, coef0, degree : of a `FeatureMajorSamples`
     sample, norm : the sample's own column of `table` and its squared norm, an array of one
     """
     stop = start + len(out)

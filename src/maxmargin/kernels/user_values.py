@@ -9,38 +9,42 @@ import scipy.sparse as sp
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from maxmargin.kernels.feature_matrix import KernelMatrix
+from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import split
 
 # Rows that are computed or copied together.
 _TILE_ROWS = 512
 
 
-class _ValuesKernelMatrix(KernelMatrix):
-    """Rows and columns `index` of a matrix of which whole rows can be had, by `_values`."""
+class _UserKernelMatrix(KernelMatrix):
+    """Rows and columns `index` of a matrix of which blocks can be had, by `_values`."""
 
     index: np.ndarray
 
     def positions(self):
         return self.index
 
-    def rows(self, index, out, slots=None):
-        slots = np.arange(len(index)) if slots is None else slots
-        for part in split(len(index), _TILE_ROWS):
-            out[slots[part], : self.n] = self._values(index[part])
+    def block(self, rows, columns=None, dtype=None, out=None, slots=None):
+        dtype = self.dtype if dtype is None else dtype
+        if out is None:
+            out = np.empty((len(rows), self.n if columns is None else len(columns)), dtype)
+        for part in split(len(rows), _TILE_ROWS):
+            values = self._values(rows[part], columns)
+            out[part if slots is None else slots[part], : values.shape[1]] = values
+        return out
 
-    def product(self, index, coefficients):
-        result = np.zeros(self.n)
+    def multiply(self, index, coefficients, rows=None, precise=False):
+        result = np.zeros(self.n if rows is None else len(rows))
         for part in split(len(index), _TILE_ROWS):
-            result += coefficients[part] @ self._values(index[part])
+            result += coefficients[part] @ self._values(index[part], rows)
         return result
 
     @abstractmethod
-    def _values(self, rows: np.ndarray) -> np.ndarray:
-        """Rows of the matrix, from its present columns."""
+    def _values(self, rows: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
+        """A block of the matrix; all its columns where `columns` is None."""
 
 
-class PrecomputedKernelMatrix(_ValuesKernelMatrix):
+class PrecomputedKernelMatrix(_UserKernelMatrix):
     """Rows and columns `index` of a matrix that the user computed; never copied whole."""
 
     def __init__(self, K: np.ndarray, parent=None, index=None):
@@ -51,34 +55,27 @@ class PrecomputedKernelMatrix(_ValuesKernelMatrix):
         self.n = len(self.index)
         self.dtype = np.dtype(np.float32 if K.dtype == np.float32 else np.float64)
 
-    def in_memory(self):
+    def as_array(self):
         ready = self._whole and self.K.flags.c_contiguous and self.K.dtype == self.dtype
         return self.K if ready else None
 
-    def held(self):
-        return self if self.in_memory() is not None else super().held()
+    def in_memory(self):
+        return self if self.as_array() is not None else super().in_memory()
 
     def diagonal(self):
         return self.K[self.index, self.index].astype(np.float64)
 
-    def cross(self, index, columns, out, slots):
-        out[slots] = self.K[self.index[index][:, np.newaxis], self.index[columns]]
-
-    def columns(self, index):
-        return self.K[self.index[:, np.newaxis], self.index[index]].astype(np.float64)
-
-    def block(self, index):
-        own = self.index[index]
-        return self.K[own[:, np.newaxis], own].astype(np.float64)
-
-    def restrict(self, index):
+    def restrict(self, index, dtype=None):
         return PrecomputedKernelMatrix(self.K, self, self.index[index])
 
-    def _values(self, rows: np.ndarray) -> np.ndarray:
-        return self.K[rows] if self._whole else self.K[self.index[rows][:, np.newaxis], self.index]
+    def _values(self, rows, columns):
+        if columns is None and self._whole:
+            return self.K[rows]
+        columns = self.index if columns is None else self.index[columns]
+        return self.K[self.index[rows][:, np.newaxis], columns]
 
 
-class CallableKernelMatrix(_ValuesKernelMatrix):
+class CallableKernelMatrix(_UserKernelMatrix):
     """Kernel matrix of a user's function k(A, B), called on blocks of rows."""
 
     def __init__(self, X, function, parent=None, index=None):
@@ -87,31 +84,24 @@ class CallableKernelMatrix(_ValuesKernelMatrix):
         self.index = np.arange(_num_samples(X)) if index is None else index
         self.n = len(self.index)
         self.dtype = np.dtype(np.float64)
-        self._columns = _safe_indexing(X, self.index)
+        self._samples = _safe_indexing(X, self.index)
 
     def diagonal(self):
         parts = split(self.n, _TILE_ROWS)
         return np.concatenate(
-            [np.diagonal(self._values(np.arange(p.start, p.stop)), p.start) for p in parts]
+            [np.diagonal(self._values(np.arange(p.start, p.stop), None), p.start) for p in parts]
         )
 
-    def cross(self, index, columns, out, slots):
-        self.count(len(index) * len(columns))
-        left, right = (_safe_indexing(self.X, self.index[part]) for part in (index, columns))
-        out[slots] = call_kernel(self.function, left, right)
-
-    def columns(self, index):
-        self.count(len(index) * self.n)
-        samples = _safe_indexing(self.X, self.index[index])
-        return call_kernel(self.function, self._columns, samples)
-
-    def restrict(self, index):
+    def restrict(self, index, dtype=None):
         return CallableKernelMatrix(self.X, self.function, self, self.index[index])
 
-    def _values(self, rows: np.ndarray) -> np.ndarray:
-        self.count(len(rows) * self.n)
+    def _values(self, rows, columns):
         left = _safe_indexing(self.X, self.index[rows])
-        return call_kernel(self.function, left, self._columns)
+        right = self._samples
+        if columns is not None:
+            right = _safe_indexing(self.X, self.index[columns])
+        self.counter.add(len(rows) * (self.n if columns is None else len(columns)))
+        return call_kernel(self.function, left, right)
 
 
 def call_kernel(function, A, B) -> np.ndarray:

@@ -11,12 +11,13 @@ import numpy as np
 from maxmargin.estimators.inputs import validate_features
 from maxmargin.estimators.svc import SVC
 from maxmargin.kernels._rows import subtract_rows
+from maxmargin.kernels.budget import memory_budget
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.monitor import Interrupt
 from maxmargin.parallel import n_threads, stream_blocks
 from maxmargin.search.folds import CVData, Fold
 from maxmargin.search.held_out import FoldSolution
-from maxmargin.search.kernel_store import KernelStore, memory_budget
+from maxmargin.search.kernel_store import KernelStore
 from maxmargin.solvers.path import NeedsFullSolver, RegularisationPath, submatrix
 
 # Bytes a kernel value, and with the float64 matrix beside the float32 one.
@@ -56,7 +57,7 @@ def reason_too_large(estimators: list[SVC], n: int) -> str | None:
     if needed <= budget:
         return None
     return (
-        f"whole kernel kernels of {n} samples take {needed / 2**20:.0f} MB, "
+        f"whole kernel matrices of {n} samples take {needed / 2**20:.0f} MB, "
         f"cache_size allows {budget / 2**20:.0f} MB"
     )
 
@@ -101,7 +102,7 @@ class Chains:
         X = cv_data.X
         if features:
             X = validate_features(SVC(), X)
-        # Every thread has the part of its fold; what is left holds whole kernels.
+        # Every thread has the part of its fold; what is left holds whole matrices.
         budget = min(memory_budget(estimator.cache_size) for estimator in estimators.values())
         room = budget // (n * n) - _SINGLE * n_threads()
         keep_products = len(features) > 1 and room >= 2 * _SINGLE

@@ -1,4 +1,4 @@
-"""Whole kernel kernels, each computed once for all folds and all C that want it."""
+"""Whole kernel matrices, each computed once for all folds and all C that want it."""
 
 from __future__ import annotations
 
@@ -6,34 +6,21 @@ import threading
 from collections.abc import Hashable
 
 import numpy as np
-import psutil
 
-from maxmargin.kernels.feature_matrix import (
-    FeatureKernelMatrix,
-    _check_finite,
-    kernel_tile,
-    precision_of_rows,
-)
+from maxmargin.kernels.budget import precision_of_rows
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.samples import as_samples
+from maxmargin.kernels.tiles import check_finite, fill
 from maxmargin.kernels.user_values import call_kernel
 from maxmargin.parallel import run_blocks, split
 from maxmargin.solvers.path import find_duplicates
 
-# Share of the free memory that a search may take where the user named no limit.
-_SHARE_OF_FREE_MEMORY = 0.3
 _ROWS = 64
 
 
-def memory_budget(cache_size: float | str) -> int:
-    """Bytes that kernel values of a search may take; `cache_size` is in MB or "auto"."""
-    if cache_size != "auto":
-        return int(float(cache_size) * 2**20)
-    return int(_SHARE_OF_FREE_MEMORY * psutil.virtual_memory().available)
-
-
 class KernelStore:
-    """Kernel kernels of all samples by the kernel that makes them.
+    """Kernel matrices of all samples by the kernel that makes them.
 
     Parameters
     ----------
@@ -72,48 +59,47 @@ class KernelStore:
             return self._duplicates[kernel]
 
     def drop(self, kernels) -> None:
-        """Forget kernels that nobody will ask for again."""
+        """Forget matrices that nobody will ask for again."""
         for key in [key for key in self._held if key[0] in kernels]:
             del self._held[key]
 
     def _compute(self, kernel, dtype: np.dtype) -> np.ndarray:
         if isinstance(kernel, KernelFunction):
-            if self.keep_products and dtype == self.dtype:
-                return self._from_products(kernel)
-            K = np.empty((self.n, self.n), dtype)
-            FeatureKernelMatrix(self.X, kernel, dtype).rows(np.arange(self.n), K)
+            K = self._from_products(kernel) if dtype == self.dtype else None
+            if K is None:
+                K = FeatureKernelMatrix(self.X, kernel, dtype).block(np.arange(self.n))
             return K
         if callable(kernel):
             return call_kernel(kernel, self.X, self.X)
         K = np.asarray(self.X)
         return np.ascontiguousarray(K, K.dtype if K.dtype == np.float32 else np.float64)
 
-    def _from_products(self, kernel: KernelFunction) -> np.ndarray:
-        """One element-wise pass over inner products that are there already."""
+    def _from_products(self, kernel: KernelFunction) -> np.ndarray | None:
+        """One element-wise pass over inner products that are there already.
+
+        None where they are not worth keeping, or not exact enough for this kernel.
+        """
+        if not self.keep_products:
+            return None
         centre = kernel.translation_invariant
         if centre not in self._products:
             self._products = {centre: _inner_products(self.X, self.n, self.dtype, centre)}
         products, norms = self._products[centre]
-        _check_finite(norms, kernel.gamma)
+        if norms.max() > kernel.largest_norm(self.dtype):
+            return None
+        check_finite(norms, kernel.gamma)
         K = np.empty_like(products)
 
-        def fill(rows: slice) -> None:
+        def compute(rows: slice) -> None:
             K[rows] = products[rows]
             kernel.from_products(K[rows], norms[rows], norms)
 
-        run_blocks(fill, split(self.n, _ROWS))
+        run_blocks(compute, split(self.n, _ROWS))
         return K
 
 
 def _inner_products(X, n: int, dtype, centre: bool) -> tuple[np.ndarray, np.ndarray]:
     samples = as_samples(X, dtype, centre=centre)
-    plain = KernelFunction("linear")
     products = np.empty((n, n), dtype)
-
-    def fill(rows: slice) -> None:
-        left = samples.subset(np.arange(rows.start, rows.stop))
-        for columns in split(n, 1024):
-            products[rows, columns] = kernel_tile(plain, left, samples, columns)
-
-    run_blocks(fill, split(n, 512))
+    fill(KernelFunction("linear"), samples, samples, products)
     return products, samples.norms

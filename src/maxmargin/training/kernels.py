@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 from sklearn.utils.validation import _num_samples
 
-from maxmargin.kernels.buffers import Returned
-from maxmargin.kernels.feature_matrix import FeatureKernelMatrix, KernelMatrix, precision_of_rows
+from maxmargin.kernels.budget import precision_of_rows
+from maxmargin.kernels.buffers import BufferPool
+from maxmargin.kernels.class_pairs import ClassPairs
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
-from maxmargin.kernels.in_memory import PairsOfClasses
-from maxmargin.kernels.row_cache import MEMORY
+from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.user_values import CallableKernelMatrix, PrecomputedKernelMatrix, call_kernel
 
 
@@ -28,19 +29,19 @@ def kernels_of_tasks(
     all_fit = hold and precision_of_rows(n) == np.float64 and 8 * n * n <= memory
     if hold and not all_fit:
         classes, members = data.class_pairs(tasks)
-        if classes and PairsOfClasses.worth_it([len(part) for part in members], memory):
+        if classes and ClassPairs.worth_it([len(part) for part in members], memory):
             kernel = _kernel_matrix(estimator, data.X, gamma, memory, np.float64)
-            pairs = PairsOfClasses(kernel, members)
+            pairs = ClassPairs(kernel, members)
             yield from (pairs.pair(first, second) for first, second in classes)
             return
     kernel = _kernel_matrix(estimator, data.X, gamma, memory, precision_of_rows(n))
-    kernel.shared[MEMORY] = Returned(for_many=len(tasks) > 1)
-    kernel = kernel.held() if all_fit else kernel
+    kernel.origin.row_buffers = BufferPool(for_many=len(tasks) > 1)
+    kernel = kernel.in_memory() if all_fit else kernel
     computed = kernel.evaluations
     for task in tasks:
         whole = len(task.index) == kernel.n  # then they are in their own order
-        part = (kernel if whole else kernel.restrict(task.index)).counted_apart()
-        part.count(computed)  # for all of them: the first one answers for it
+        part = (kernel if whole else kernel.restrict(task.index)).with_own_counter()
+        part.counter.add(computed)  # for all of them: the first one answers for it
         computed = 0
         yield part
 

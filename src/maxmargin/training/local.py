@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from maxmargin.kernels.row_cache import cache_bytes
+from maxmargin.kernels.budget import cache_bytes
 from maxmargin.parallel import n_threads, resolve_n_jobs, session, stream_concurrently
 from maxmargin.problem import Problem
 from maxmargin.run import Run

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.kernels.feature_matrix import FeatureKernelMatrix, KernelMatrix
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
+from maxmargin.kernels.interface import KernelMatrix, put
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.parallel import split
 
@@ -24,8 +25,7 @@ def averaged_kernel(kernel: KernelMatrix, members, starts, weights, n_bytes: int
     averaged = AveragedKernelMatrix(kernel, members, starts, weights)
     if 8 * averaged.n**2 > n_bytes:
         return averaged
-    values = np.empty((averaged.n, averaged.n))
-    averaged.rows(np.arange(averaged.n), values)
+    values = averaged.block(np.arange(averaged.n))
     return PrecomputedKernelMatrix(0.5 * (values + values.T), parent=kernel)
 
 
@@ -34,7 +34,7 @@ def _linear_kernel_of_means(kernel, members, starts, weights) -> KernelMatrix:
     ends = np.append(starts, len(members))
     means = sp.csr_array((weights, members, ends), shape=(len(starts), kernel.n))
     averaged = FeatureKernelMatrix(means @ kernel.features(), kernel.function, np.float64)
-    averaged.count_for(kernel)
+    averaged.share_counter(kernel)
     return averaged
 
 
@@ -50,47 +50,52 @@ class AveragedKernelMatrix(KernelMatrix):
 
     def __init__(self, kernel: KernelMatrix, members, starts, weights):
         super().__init__(kernel)
-        self._of_members = kernel.restrict_in_double(members)
+        self._of_members = kernel.restrict(members, np.float64)
         self._starts, self._weights = starts, weights
         self._sizes = np.diff(np.append(starts, len(members)))
         self.n, self.dtype = len(starts), np.dtype(np.float64)
 
-    def rows(self, index, out, slots=None):
-        slots = np.arange(len(index)) if slots is None else slots
-        members = self._members_of(index)
-        target = np.repeat(slots, self._sizes[index])
-        out[slots, : self.n] = 0.0
-        values = np.empty((min(_TILE_ROWS, len(members)), self._of_members.n), self.dtype)
+    def block(self, rows, columns=None, dtype=None, out=None, slots=None):
+        if columns is not None:
+            return put(self.block(rows)[:, columns], out, slots)
+        members = self._members_of(rows)
+        target = np.repeat(np.arange(len(rows)), self._sizes[rows])
+        values = np.zeros((len(rows), self.n))
         for part in split(len(members), _TILE_ROWS):
-            tile = values[: part.stop - part.start]
-            self._of_members.rows(members[part], tile)
+            tile = self._of_members.block(members[part])
             tile *= self._weights
             averaged = np.add.reduceat(tile, self._starts, axis=1)
             averaged *= self._weights[members[part], np.newaxis]
-            np.add.at(out[:, : self.n], target[part], averaged)
+            np.add.at(values, target[part], averaged)
+        return put(values, out, slots)
 
     def diagonal(self):
         diagonal = self._of_members.diagonal()[self._starts]
         for group in np.flatnonzero(self._sizes > 1):
             index = np.array([group])
-            diagonal[group] = self.product(index, np.ones(1))[group]
+            diagonal[group] = self.multiply(index, np.ones(1), index)[0]
         return diagonal
 
-    def product(self, index, coefficients):
+    def multiply(self, index, coefficients, rows=None, precise=False):
         members = self._members_of(index)
-        spread = np.repeat(coefficients, self._sizes[index]) * self._weights[members]
-        return self._average(self._of_members.product(members, spread))
+        shares = np.repeat(coefficients, self._sizes[index]) * self._weights[members]
+        if rows is None:
+            products = self._of_members.multiply(members, shares, precise=True)
+            return np.add.reduceat(products * self._weights, self._starts)
+        targets = self._members_of(rows)
+        products = self._of_members.multiply(members, shares, targets, precise=True)
+        return np.add.reduceat(products * self._weights[targets], self._starts_of(rows))
 
-    def restrict(self, index):
-        members = self._members_of(index)
-        starts = np.concatenate([[0], np.cumsum(self._sizes[index])[:-1]])
+    def restrict(self, index, dtype=None):
+        members, starts = self._members_of(index), self._starts_of(index)
         return AveragedKernelMatrix(self._of_members, members, starts, self._weights[members])
+
+    def _starts_of(self, index) -> np.ndarray:
+        """Where each of the groups `index` begins among their members."""
+        return np.concatenate([[0], np.cumsum(self._sizes[index])[:-1]])
 
     def _members_of(self, index) -> np.ndarray:
         """Members of the groups `index`, one group after the other."""
         sizes = self._sizes[index]
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return np.repeat(self._starts[index], sizes) + within
-
-    def _average(self, values: np.ndarray) -> np.ndarray:
-        return np.add.reduceat(values * self._weights, self._starts)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin.kernels.feature_matrix import KernelMatrix
+from maxmargin.kernels.interface import KernelMatrix, KernelOrigin
 from maxmargin.parallel import run_blocks
 from maxmargin.problem import Problem
 from maxmargin.solvers.cluster.pddp import mean_row, pddp, squared_norms
 
 # Samples whose kernel values place the others, where there are no features.
 _LANDMARKS = 100
+# For data and a way to cluster: by class, its samples, their cluster numbers and the centres.
+Known = dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]
+_known: WeakKeyDictionary[KernelOrigin, dict[tuple, Known]] = WeakKeyDictionary()
 
 
 def partition(
@@ -26,11 +30,11 @@ def partition(
 
     A cluster has samples of one class only. One-vs-rest puts many classes on one
     side, and both it and one-vs-one meet each class again and again: the clusters of
-    a class are kept with the kernel matrix that all these problems share (section 3.1).
+    a class are kept for as long as the data that all these problems share (section 3.1).
     """
     labels = signs if problem.labels is None else problem.labels
     positions = problem.kernel.positions()
-    shared = problem.kernel.shared.setdefault(("clusters", repr(clustering), clusters), {})
+    shared = _known_of(problem.kernel.origin, (repr(clustering), clusters))
     # A copy: problems in other threads may have other samples of the same class.
     known = dict(shared)
     members = {code: np.flatnonzero(labels == code) for code in np.unique(labels)}
@@ -62,6 +66,10 @@ def partition(
         centres.append(index[centre])
         n_found += len(centre)
     return labels, np.concatenate(centres)
+
+
+def _known_of(origin: KernelOrigin, clustering: tuple) -> Known:
+    return _known.setdefault(origin, {}).setdefault(clustering, {})
 
 
 def _cluster(X, n_clusters: int, clustering, seed: int, should_stop) -> np.ndarray:
@@ -106,9 +114,8 @@ def sample_features(kernel: KernelMatrix):
     if X is not None:
         return X
     landmarks = np.unique(np.linspace(0, kernel.n - 1, _LANDMARKS).astype(np.int64))
-    values = np.empty((len(landmarks), kernel.n), kernel.dtype)
-    kernel.rows(landmarks, values)
-    eigenvalues, vectors = np.linalg.eigh(kernel.block(landmarks))
+    values = kernel.block(landmarks)
+    eigenvalues, vectors = np.linalg.eigh(kernel.block(landmarks, landmarks, dtype=np.float64))
     kept = eigenvalues > 1e-10 * np.abs(eigenvalues).max()
     if not kept.any():  # nothing positive about this kernel: one cluster a class
         return np.zeros((kernel.n, 1))

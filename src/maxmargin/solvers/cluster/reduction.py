@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maxmargin.kernels.feature_matrix import KernelMatrix
+from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.problem import Problem
 from maxmargin.run import Run
@@ -118,10 +118,9 @@ class Reduction:
         kernel = whole.kernel.restrict(self.members)
         fits = 8 * n * n <= min(cache_bytes, _DOUBLE_PRECISION_BYTES)
         if fits and hardness(kernel, whole) > EASY_C:
-            kernel = whole.kernel.restrict_in_double(self.members)
+            kernel = whole.kernel.restrict(self.members, np.float64)
         elif fits and not exact and n <= _HELD_UNITS:
-            values = np.empty((n, n), kernel.dtype)
-            kernel.rows(np.arange(n), values)
+            values = kernel.block(np.arange(n))
             return PrecomputedKernelMatrix(values, parent=kernel), cache_bytes - values.nbytes
         return kernel, cache_bytes
 

@@ -181,7 +181,9 @@ class _ClusterRun:
         solution = self._solve_by_continuation(reduced, run, reduction)
         self.trained = self.beta = self._snapped(reduction.expansion(solution.beta))
         support = np.flatnonzero(self.trained)
-        self.residual = problem.linear - problem.kernel.product(support, self.trained[support])
+        self.residual = problem.linear - problem.kernel.multiply(
+            support, self.trained[support], precise=True
+        )
         self.misplaced = reduction.first[reduction.stands_for_cluster & (solution.beta != 0)]
         self.contradicted = reduction.contradicted(solution.beta)
         if ((self.trained < problem.lower) | (self.trained > problem.upper)).any():

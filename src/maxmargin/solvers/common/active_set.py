@@ -10,31 +10,28 @@ from functools import cached_property
 
 import numpy as np
 
-from maxmargin.kernels._rows import gather_block, subtract_rows
+from maxmargin.kernels.buffers import Scratch
 from maxmargin.kernels.row_cache import RowCache
 from maxmargin.optimality import extremes, violation_and_intercept
-from maxmargin.parallel import n_threads, run_beside, run_blocks, split
+from maxmargin.parallel import run_beside
 from maxmargin.problem import Problem
 from maxmargin.solvers.common.pair_steps import steps_on_block
 from maxmargin.solvers.common.radix_select import largest
 from maxmargin.solvers.common.shrinking import settled, worth_shrinking_to
 
-_GATHER_ROWS = 128
 # Rows of this many values for one that is wanted: nearly each lies in a cache line of its own.
 _LONG_ROWS = 12
 # From this many times the room for them on, free samples are chosen by their coupling to this
 # many of the worst violators on each side.
 _MANY_FREE = 2
 _WORST = 8
-# Kernel values that one thread passes over in the time that it takes to wake another.
-_WORTH_THREADS = 200_000
 # Moves of a sample whose kernel row is computed and forgotten each time.
 _PASSING_MOVES = 3
 # Part of the largest residual that single precision may lose over the steps of a round: the root
 # of some ten thousand times its rounding.
 _ROUNDING_OF_STEPS = 2.0**-15
 # Kernel values of a round that are kept for the next.
-_LARGE_ROOM = 2**21
+_KEPT_VALUES = 2**21
 # Samples whose residual is compared with an exact one.
 _SPOT_CHECK = 64
 
@@ -68,8 +65,7 @@ class ActiveSet:
         self.beta, self.residual = beta.copy(), residual.copy()
         self._exact, self._of_all = beta.copy(), beta.copy()
         self.diagonal = problem.kernel.diagonal().astype(np.float32)
-        self._values = np.empty(0, problem.kernel.dtype)
-        self._clock = 0
+        self._scratch = Scratch()
         self._moves = np.zeros(problem.n, np.int64)
         self._remember(-0.5 * float(beta @ (problem.linear + residual)))
 
@@ -152,8 +148,8 @@ class ActiveSet:
     def _exact_residual(self, of: np.ndarray) -> np.ndarray:
         beta = self.beta_of_all()
         support = np.flatnonzero(beta)
-        product = self.whole.kernel.partial_product(self.index[of], support, beta[support])
-        return self.problem.linear[of] - product
+        kernel, rows = self.whole.kernel, self.index[of]
+        return self.problem.linear[of] - kernel.multiply(support, beta[support], rows, precise=True)
 
     def running_residual(self, beta: np.ndarray) -> np.ndarray:
         """p − Kβ of all samples as it is believed to be, in the precision of the rows."""
@@ -165,9 +161,7 @@ class ActiveSet:
         support, residual = np.flatnonzero(beta), self.whole.linear.copy()
         residual[self.index] = self.residual
         if len(aside) and len(support):
-            of_aside = residual[aside]
-            self.whole.kernel.subtract(of_aside, support, beta[support], aside)
-            residual[aside] = of_aside
+            residual[aside] -= self.whole.kernel.multiply(support, beta[support], aside)
         return residual
 
     def select(self, size: int, last: np.ndarray) -> np.ndarray:
@@ -217,13 +211,13 @@ class ActiveSet:
 
     def block(self, index: np.ndarray) -> np.ndarray:
         """K[index][:, index] in the precision of the rows, until the next call."""
-        values = self.problem.kernel.in_memory() if len(index) == self.n else None
-        if values is not None and np.array_equal(index, np.arange(self.n)):
-            return values
-        if len(index) == self.cache.n_slots == self.n:
-            slots = self.fetch(index)
-            if np.array_equal(slots, index):
-                return self.cache.rows  # the whole matrix, in order
+        if len(index) == self.n and np.array_equal(index, np.arange(self.n)):
+            values = self.problem.kernel.as_array()
+            if values is None:
+                with self._kernel_time():
+                    values = self.cache.whole()
+            if values is not None:
+                return values
         return self._part(index, index)
 
     def _part(self, index: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -234,42 +228,31 @@ class ActiveSet:
         long rows are not even read from there, if they are cheap to compute.
         """
         compute = self.problem.kernel.cheap and self.n > _LONG_ROWS * len(columns)
-        use_cached = (self.cache.slot_of[index] >= 0) & (not compute)
+        use_cached = self.cache.holds(index) & (not compute)
         cached, computed = np.flatnonzero(use_cached), np.flatnonzero(~use_cached)
-        out = self._room((len(index), len(columns)))
+        out = self._values((len(index), len(columns)))
         if len(cached):
-            self._gather(self.fetch(index[cached]), columns, out, cached)
+            self.fetch(index[cached])
+            self.cache.gather(index[cached], columns, out, cached)
         if len(computed):
             with self._kernel_time():
-                self.problem.kernel.cross(index[computed], columns, out, computed)
+                self.problem.kernel.block(index[computed], columns, out=out, slots=computed)
         return out
 
-    def _room(self, shape: tuple[int, int]) -> np.ndarray:
+    def _values(self, shape: tuple[int, int]) -> np.ndarray:
         """An array for kernel values, in the same memory each time unless it is large.
 
         New memory for each round would have to be cleared by the operating system first.
         """
-        size = shape[0] * shape[1]
-        if size > _LARGE_ROOM:
-            return np.empty(shape, self.cache.rows.dtype)
-        if size > self._values.size:
-            self._values = np.empty(size, self.cache.rows.dtype)
-        return self._values[:size].reshape(shape)
+        dtype = self.problem.kernel.dtype
+        if shape[0] * shape[1] > _KEPT_VALUES:
+            return np.empty(shape, dtype)
+        return self._scratch.array(shape, dtype)
 
-    def _gather(self, slots, columns: np.ndarray, out: np.ndarray, targets: np.ndarray) -> None:
-        """out[targets] = the columns of the cached rows in `slots`."""
-        columns = columns.astype(np.uint32)
-
-        def gather(part: slice) -> None:
-            gather_block(self.cache.rows, slots[part], columns, out, targets[part])
-
-        run_blocks(gather, split(len(slots), max(_GATHER_ROWS, _WORTH_THREADS // len(columns))))
-
-    def fetch(self, index: np.ndarray) -> np.ndarray:
-        """The slots of these rows in the cache, where the missing ones are put."""
-        self._clock += 1
+    def fetch(self, index: np.ndarray) -> None:
+        """Put the missing ones of these rows into the cache."""
         with self._kernel_time():
-            return self.cache.fetch(index, self._clock)
+            self.cache.fetch(index)
 
     @contextmanager
     def _kernel_time(self) -> Iterator[None]:
@@ -307,8 +290,8 @@ class ActiveSet:
         steps compute their rows meanwhile.
         """
         wanted = self._comes_again(working, self._moves[working] + 1)
-        wanted = working[wanted & (self.cache.slot_of[working] < 0)]
-        return wanted[: self.cache.n_slots]
+        wanted = working[wanted & (~self.cache.holds(working))]
+        return wanted[: self.cache.capacity]
 
     def update_residual(self, index: np.ndarray, change: np.ndarray) -> int:
         """Carry a change of β over to the residual of all active samples; how many moved."""
@@ -318,15 +301,10 @@ class ActiveSet:
         kept = self._worth_keeping(index)
         if not kept.all():
             with self._kernel_time():
-                self.problem.kernel.subtract(self.residual, index[~kept], change[~kept])
-        slots, amounts = self.fetch(index[kept]), change[kept]
-
-        def subtract(part: slice) -> None:
-            subtract_rows(self.residual, self.cache.rows, slots, amounts, part.start, part.stop)
-
+                self.residual -= self.problem.kernel.multiply(index[~kept], change[~kept])
+        self.fetch(index[kept])
         start = time.perf_counter()
-        threads = n_threads() if len(moved) * self.n > _WORTH_THREADS else 1
-        run_blocks(subtract, split(self.n, -(-self.n // threads)))
+        self.cache.subtract(self.residual, index[kept], change[kept])
         self.seconds["update"] += time.perf_counter() - start
         return len(moved)
 
@@ -337,8 +315,8 @@ class ActiveSet:
         row costs more than to compute it, so theirs are used and forgotten. Where
         most of those that move are free, these are the solution taking shape.
         """
-        kept = self._comes_again(index, self._moves[index]) | (self.cache.slot_of[index] >= 0)
-        kept[np.flatnonzero(kept)[self.cache.n_slots :]] = False
+        kept = self._comes_again(index, self._moves[index]) | self.cache.holds(index)
+        kept[np.flatnonzero(kept)[self.cache.capacity :]] = False
         return kept
 
     def _comes_again(self, index: np.ndarray, moves: np.ndarray) -> np.ndarray:

@@ -64,7 +64,7 @@ def solve_free(
     free = np.flatnonzero((beta > problem.lower) & (beta < problem.upper))
     if not 1 < len(free) <= max_free:
         return beta
-    K, inside = problem.kernel.block(free), np.arange(len(free))
+    K, inside = problem.kernel.block(free, free, dtype=np.float64), np.arange(len(free))
     lower, upper = problem.lower[free], problem.upper[free]
     new, pull, block = beta[free], residual[free], K
     for _ in range(_ROUNDS):

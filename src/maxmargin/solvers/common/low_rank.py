@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs, solve_triangular
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from maxmargin.kernels.feature_matrix import KernelMatrix
+from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import blas_threads
 
 _BLOCK = 128
@@ -43,17 +43,18 @@ def sampled_factor(
     step = -(-kernel.n // n_candidates)
     candidates = np.arange(0, kernel.n, step)
     while rest.max() > tol:
-        block = kernel.block(candidates) - V[candidates] @ V[candidates].T
+        block = _block(kernel, candidates) - V[candidates] @ V[candidates].T
         (pstrf,) = get_lapack_funcs(("pstrf",), (block,))
         factor, order, rank, _ = pstrf(np.asfortranarray(block), lower=1, tol=tol)
         if rank == 0 or V.shape[1] + rank > max_rank:
             return None
         pivots = candidates[order[:rank] - 1]
         triangle = np.tril(factor[:rank, :rank])
-        columns = kernel.columns(pivots)
+        rows = kernel.block(pivots, dtype=np.float64)
         with blas_threads(2.0 * V.size * rank):
-            columns -= V @ V[pivots].T
-        new = solve_triangular(triangle, columns.T, lower=True, check_finite=False).T
+            rows -= V[pivots] @ V.T
+        (trsm,) = get_blas_funcs(("trsm",), (rows,))
+        new = trsm(1.0, triangle, rows.T, side=1, lower=1, trans_a=1, overwrite_b=1)
         V = np.hstack([V, new])
         rest = np.maximum(rest - np.einsum("ij,ij->i", new, new), 0.0)
         largest = np.argpartition(-rest, min(_BLOCK, kernel.n - 1))[:_BLOCK]
@@ -68,7 +69,7 @@ def expected_rank(kernel: KernelMatrix, exact: float) -> float:
     if not _may_be_semidefinite(diagonal, tol):
         return np.inf
     candidates = np.arange(0, kernel.n, -(-kernel.n // _PROBE_SAMPLES))
-    block = kernel.block(candidates)
+    block = _block(kernel, candidates)
     (pstrf,) = get_lapack_funcs(("pstrf",), (block,))
     factor, _, rank, _ = pstrf(np.asfortranarray(block), lower=1, tol=tol)
     half = len(candidates) // 2
@@ -82,3 +83,7 @@ def expected_rank(kernel: KernelMatrix, exact: float) -> float:
 
 def _may_be_semidefinite(diagonal: np.ndarray, tol: float) -> bool:
     return bool(tol > 0 and diagonal.min() >= -tol)
+
+
+def _block(kernel: KernelMatrix, index: np.ndarray) -> np.ndarray:
+    return kernel.block(index, index, dtype=np.float64)

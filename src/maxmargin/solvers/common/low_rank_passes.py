@@ -146,4 +146,4 @@ def _accept(problem, tol, beta, residual, new, total) -> tuple[np.ndarray, np.nd
 def _effect(problem: Problem, change: np.ndarray) -> np.ndarray:
     """K @ change, from scratch in float64."""
     changed = np.flatnonzero(change)
-    return problem.kernel.product(changed, change[changed])
+    return problem.kernel.multiply(changed, change[changed], precise=True)

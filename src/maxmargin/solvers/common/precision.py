@@ -50,14 +50,14 @@ def can_double(problem: Problem) -> bool:
     """Whether the problem could have float64 kernel rows and does not."""
     if problem.kernel.dtype == np.float64:
         return False
-    return problem.kernel.restrict_in_double(np.arange(min(1, problem.n))).dtype == np.float64
+    return problem.kernel.restrict(np.arange(min(1, problem.n)), np.float64).dtype == np.float64
 
 
 def with_double_rows(problem: Problem) -> Problem | None:
     """The same problem with float64 kernel rows; None where it has them or cannot have them."""
     if not can_double(problem):
         return None
-    return replace(problem, kernel=problem.kernel.restrict_in_double(np.arange(problem.n)))
+    return replace(problem, kernel=problem.kernel.restrict(np.arange(problem.n), np.float64))
 
 
 class Drift:

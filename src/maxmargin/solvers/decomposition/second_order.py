@@ -71,7 +71,7 @@ class SecondOrder:
             if self._low_rank(active, may_shrink, count_steps):
                 return True
         free = active.free()
-        if not 2 <= len(free) <= active.cache.n_slots:
+        if not 2 <= len(free) <= active.cache.capacity:
             return False
         values = _GATHER * len(free) + _UPDATE * active.n
         cost = _NEWTON_STEP + _NEWTON_FLOP * len(free) ** 3 / 3 + len(free) * values

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from maxmargin.kernels.feature_matrix import precision_of_rows
+from maxmargin.kernels.budget import precision_of_rows
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
@@ -77,9 +77,9 @@ class _BlockRun(CertifiedRun):
         problem = self.problem
         small = problem.kernel.dtype == precision_of_rows(problem.n) == np.float64
         if small and 8 * problem.n**2 <= self.run.cache_bytes:
-            held = problem.kernel.held()
-            if held is not problem.kernel:
-                self.whole = self.problem = replace(problem, kernel=held)
+            kernel = problem.kernel.in_memory()
+            if kernel is not problem.kernel:
+                self.whole = self.problem = replace(problem, kernel=kernel)
 
     def details(self) -> dict:
         """Where the time went, and what second-order steps were taken."""
@@ -96,7 +96,7 @@ class _BlockRun(CertifiedRun):
 
         If not, it is left where they brought it.
         """
-        problem, K = self.problem, self.problem.kernel.in_memory()
+        problem, K = self.problem, self.problem.kernel.as_array()
         if K is None or K.dtype != np.float64:
             return False
         start = time.perf_counter()

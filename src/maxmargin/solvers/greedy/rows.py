@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.kernels.feature_major import SamplesByFeature
-from maxmargin.kernels.feature_matrix import KernelMatrix
+from maxmargin.kernels.feature_major import FeatureMajorSamples
+from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.row_cache import RowCache
 from maxmargin.problem import Problem
-from maxmargin.solvers.greedy.steps import greedy_steps, greedy_steps_by_feature
+from maxmargin.solvers.greedy.steps import greedy_steps, greedy_steps_feature_major
 
 # Rows of one product where there is room for those that are not chosen at once. Beyond a GB
 # the first touch of so much memory takes the time that the larger products save.
@@ -32,7 +32,7 @@ class OneByOne:
     # Used samples stay among the columns until they are this share of them; to drop them is a copy.
     used_share = 1 / 64
 
-    def __init__(self, samples: SamplesByFeature, kernel: KernelMatrix):
+    def __init__(self, samples: FeatureMajorSamples, kernel: KernelMatrix):
         self.samples, self.kernel = samples, kernel
 
     def steps_per_call(self, n: int) -> int:
@@ -43,8 +43,8 @@ class OneByOne:
         """`greedy_steps` on these rows."""
         samples = self.samples
         source = samples.table, samples.norms, *samples.parameters
-        outcome, steps, best = greedy_steps_by_feature(*source, *state)
-        self.kernel.count(steps * len(samples.norms))
+        outcome, steps, best = greedy_steps_feature_major(*source, *state)
+        self.kernel.counter.add(steps * len(samples.norms))
         return outcome, steps, best
 
     def restrict(self, kept: np.ndarray) -> None:
@@ -78,7 +78,8 @@ class Panels:
 
     def steps(self, state: tuple) -> tuple[int, int, int]:
         """`greedy_steps` on these rows."""
-        return greedy_steps(self.cache.rows, self.cache.slot_of, *state)
+        rows, slot_of, _ = self.cache.arrays()
+        return greedy_steps(rows, slot_of, *state)
 
     def restrict(self, kept: np.ndarray) -> None:
         self.kernel = self.kernel.restrict(kept)
@@ -93,22 +94,20 @@ class Panels:
         positive : which samples are of the first class
         n_chosen : samples chosen so far
         """
-        cache, owner = self.cache, self.cache.owner
+        cache = self.cache
         if self.panel == 1:
-            cache.fetch(np.array([needed]), n_chosen)
+            cache.fetch(np.array([needed]))
             return
         wide = n_chosen >= _CHOSEN_SHARE * self.rows_computed
         self.width = min(self.panel, 2 * self.width) if wide else max(1, self.width // 2)
-        wanted = self._candidates(needed, score, positive, min(self.width, cache.n_slots))
-        # Slots are given up by rank: empty ones and used samples first, then the lowest score.
-        value = np.where(owner >= 0, score[owner], -np.inf)
-        cache.last_used[np.argsort(value, kind="stable")] = np.arange(len(value))
-        cache.fetch(wanted, len(value))
+        wanted = self._candidates(needed, score, positive, min(self.width, cache.capacity))
+        cache.prefer(score)  # that of used samples is the lowest
+        cache.fetch(wanted)
         self.rows_computed += len(wanted)
 
     def _candidates(self, needed: int, score, positive, count: int) -> np.ndarray:
         """Samples without a row, the best ones of both classes: they are chosen in turn."""
-        missing = np.flatnonzero((self.cache.slot_of < 0) & (score > 0))
+        missing = np.flatnonzero(~self.cache.holds() & (score > 0))
         if len(missing) <= count:
             return missing
         parts = [np.array([needed])]
@@ -123,7 +122,7 @@ class Panels:
 def row_source(problem: Problem, cache_bytes: int, panel: int | None) -> OneByOne | Panels:
     """One by one where the kernel allows it; else panels, if rows not chosen at once can wait."""
     if panel is None:
-        samples = problem.kernel.by_feature()
+        samples = problem.kernel.feature_major()
         if samples is not None:
             return OneByOne(samples, problem.kernel)
         half_of_the_rows = problem.n * (problem.n // 2) * problem.kernel.dtype.itemsize

@@ -148,7 +148,7 @@ class _GreedyRun:
         if start is not None:
             self.beta = np.where((signs * start > 0) & (self.scale != 0), start, 0)
             used = np.flatnonzero(self.beta)
-            self.residual -= problem.kernel.product(used, self.beta[used])
+            self.residual -= problem.kernel.multiply(used, self.beta[used], precise=True)
             self.residual -= self.constant * self.beta.sum()
             self.decreases = [0.5 * float(self.beta @ (signs + self.residual))]
             self.order = used.tolist()
@@ -241,7 +241,7 @@ class _GreedyRun:
                 f"{needed / 2**20:.0f} MB; cache_size allows {self.run.cache_bytes / 2**20:.0f} "
                 "MB. Set max_support or a larger cache_size."
             )
-        K = problem.kernel.block(support) + self.constant
+        K = problem.kernel.block(support, support, dtype=np.float64) + self.constant
         signs, beta = problem.linear[support], self.beta[support]
         residual = signs - K @ beta
         sweeps = max(1, _WORK_PER_CALL // len(support) ** 2)
@@ -254,7 +254,9 @@ class _GreedyRun:
         change = beta - self.beta[support]
         self.beta[support] = beta
         self.decreases = [0.5 * float(beta @ (signs + signs - K @ beta))]
-        moved = problem.kernel.product(support, change) + self.constant * change.sum()
+        moved = (
+            problem.kernel.multiply(support, change, precise=True) + self.constant * change.sum()
+        )
         self.residual -= moved[self.active]
         return stop
 
@@ -290,7 +292,8 @@ class _GreedyRun:
             return Certificate(
                 problem, beta, unknown, np.nan, np.nan, self.objective, np.nan, (intercept,)
             )
-        residual = signs - problem.kernel.product(support, beta[support]) - intercept
+        product = problem.kernel.multiply(support, beta[support], precise=True)
+        residual = signs - product - intercept
         pull = signs * residual
         violation = max(float(pull.max()), float(np.abs(pull[support]).max(initial=0.0)), 0.0)
         objective = -0.5 * float(beta @ (signs + residual))

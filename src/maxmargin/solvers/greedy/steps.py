@@ -114,7 +114,7 @@ def greedy_steps(
 
 
 @njit(cache=True, nogil=True)
-def greedy_steps_by_feature(
+def greedy_steps_feature_major(
     table, norms, unit, kind, gamma, coef0, degree, residual, scale, constant, threshold, limit,
     chosen, coefficients, decreases, held_out, signs, errors,
 ):  # fmt: skip
@@ -122,7 +122,7 @@ def greedy_steps_by_feature(
 
     Parameters
     ----------
-    table, norms, unit, kind, gamma, coef0, degree : of a `SamplesByFeature`
+    table, norms, unit, kind, gamma, coef0, degree : of a `FeatureMajorSamples`
     """
     n = len(residual)
     sample, values = np.empty(len(table), table.dtype), np.empty(TILE, norms.dtype)

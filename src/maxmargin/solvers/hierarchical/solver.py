@@ -241,7 +241,7 @@ class LocalRun(HierarchicalRun):
         return Check(violation, support.objective, support.intercept, np.nan, 0)
 
     def solution(self, monitor: Monitor) -> Solution:
-        self.problem.kernel.count(self.evaluations)
+        self.problem.kernel.counter.add(self.evaluations)
         status = self.status
         if status in STOPPED:
             # A task was asked to stop and does not know why; the monitor does.

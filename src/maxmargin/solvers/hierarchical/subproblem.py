@@ -90,13 +90,11 @@ class SharedSamples(Samples):
         In float64, but for a provisional answer, where the precision of the kernel's rows will do.
         """
         problem, _ = self.batch[number]
-        kernel = problem.kernel.counted_apart()
-        residual = problem.linear[index]
-        if provisional and len(support.samples):
-            kernel.subtract(residual, support.samples, support.beta, index)
-        else:
-            residual -= kernel.partial_product(index, support.samples, support.beta)
-        return residual, kernel.evaluations
+        kernel = problem.kernel.with_own_counter()
+        product = kernel.multiply(
+            support.samples, support.beta, rows=index, precise=not provisional
+        )
+        return problem.linear[index] - product, kernel.evaluations
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +140,7 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
     index, problem, run, rows = samples.union(parts, task.number)
     start = None if run.start is None else task.share * run.start
     memory = max(int(task.memory * run.cache_bytes), _LEAST_ROWS * 8 * problem.n)
-    problem = replace(problem, kernel=problem.kernel.counted_apart())
+    problem = replace(problem, kernel=problem.kernel.with_own_counter())
     left = None if task.deadline is None else task.deadline - time.time()
     deadline = None if left is None else time.perf_counter() + left
     monitor = Monitor(max_iter=task.max_iter, deadline=deadline, interrupt=task.stop)

@@ -232,7 +232,7 @@ class _ChunkRun(CertifiedRun):
 
     def _weakest(self, active: ActiveSet, K: np.ndarray) -> float:
         """The inverse weight that makes K + D definite in spite of the rounding of K."""
-        rounding = _ROUNDING[active.cache.rows.dtype.itemsize]
+        rounding = _ROUNDING[active.problem.kernel.dtype.itemsize]
         return rounding * np.sqrt(len(K)) * max(1e-300, float(np.abs(K.diagonal()).max()))
 
     def _all_by_low_rank(self, tol: float, beta: np.ndarray, residual: np.ndarray):

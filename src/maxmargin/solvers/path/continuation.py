@@ -6,7 +6,7 @@ import numpy as np
 
 from maxmargin.formulations import c_svc
 from maxmargin.kernels._rows import subtract_rows
-from maxmargin.kernels.feature_matrix import scale_of
+from maxmargin.kernels.interface import scale_of
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Interrupt, Monitor
 from maxmargin.optimality import violation_and_intercept

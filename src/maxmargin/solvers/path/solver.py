@@ -48,7 +48,7 @@ class PathSolver(Solver):
     capabilities = Capabilities(thread_safe=True)
 
     def solve(self, problem: Problem, run: Run) -> Solution:
-        K = problem.kernel.in_memory()
+        K = problem.kernel.as_array()
         if K is None:
             raise ValueError("PathSolver needs a kernel matrix that is in memory.")
         beta, residual = run.initial_beta(problem), run.start_residual

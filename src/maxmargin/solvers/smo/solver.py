@@ -107,18 +107,19 @@ class _PairRun(CertifiedRun):
         diagonal = self.diagonal[active]
         grow, shrink = np.empty_like(diagonal), np.empty_like(diagonal)
         set_penalties(beta, problem.lower, problem.upper, grow, shrink)
-        clock = since_shrink = 0
+        since_shrink = 0
         per_call = max(1, _WORK_PER_CALL // problem.n)
         if self.selection == EXHAUSTIVE:
             per_call = max(1, per_call // problem.n)
-        if self.selection == EXHAUSTIVE or cache.n_slots == problem.n <= _WHOLE_MATRIX:
-            cache.fetch(np.arange(problem.n), clock)
+        if self.selection == EXHAUSTIVE or cache.capacity == problem.n <= _WHOLE_MATRIX:
+            cache.fetch(np.arange(problem.n))
         stop, kept = None, None
         while stop is None and kept is None and self.n_iter < last:
             allowed = min(last - self.n_iter, self.monitor.iterations_left(self.n_iter))
             limit = int(min(allowed, per_call, _SHRINK_INTERVAL))
-            outcome, steps, missing, violation, clock = smo_steps(
-                cache.rows, cache.slot_of, cache.last_used, clock, diagonal, beta, residual,
+            rows, slot_of, last_used = cache.arrays()
+            outcome, steps, missing, violation, cache.clock = smo_steps(
+                rows, slot_of, last_used, cache.clock, diagonal, beta, residual,
                 problem.lower, problem.upper, grow, shrink, tol, limit, self.selection,
             )  # fmt: skip
             self.n_iter += steps
@@ -127,9 +128,9 @@ class _PairRun(CertifiedRun):
                 break
             if outcome == ROW_MISSING:
                 wanted = likely_next(
-                    residual, grow, shrink, cache.slot_of, missing, min(_AHEAD, cache.n_slots // 8)
+                    residual, grow, shrink, slot_of, missing, min(_AHEAD, cache.capacity // 8)
                 )
-                cache.fetch(np.array(sorted(set(wanted.tolist()))), clock)
+                cache.fetch(np.array(sorted(set(wanted.tolist()))))
             stop = self._watch(beta, residual, violation, problem, active)
             if self.may_shrink and since_shrink >= min(problem.n, _SHRINK_INTERVAL):
                 since_shrink = 0

@@ -30,7 +30,7 @@ def samples(kind, n=90, d=70, seed=0):
 
 
 def row(kernel, i, start=0, stop=None):
-    own = kernel.by_feature()
+    own = kernel.feature_major()
     out = np.empty((kernel.n if stop is None else stop) - start, kernel.dtype)
     sample, norm = own.table[:, i].copy(), own.norms[i : i + 1]
     kernel_values(own.table, own.norms, *own.parameters, sample, norm, start, out)
@@ -43,7 +43,7 @@ def row(kernel, i, start=0, stop=None):
 def test_rows_are_the_formulas(function, kind, dtype):
     X = samples(kind)
     kernel = FeatureKernelMatrix(X, function, dtype)
-    assert (kernel.by_feature().table.dtype == np.uint64) == kind.endswith("bits")
+    assert (kernel.feature_major().table.dtype == np.uint64) == kind.endswith("bits")
     expected = oracle.kernel_values(
         X, X, function.name, function.gamma, function.coef0, function.degree
     )
@@ -64,8 +64,8 @@ def test_containers_give_the_same_bits():
 def test_a_subset_has_its_own_columns():
     kernel = FeatureKernelMatrix(samples("few bits"), FUNCTIONS[1], np.float64)
     kept = np.array([4, 8, 50, 51])
-    part = kernel.by_feature().restrict(kept)
-    again = kernel.restrict(kept).by_feature()
+    part = kernel.feature_major().restrict(kept)
+    again = kernel.restrict(kept).feature_major()
     assert_array_equal(part.table, again.table)
     assert_array_equal(part.norms, again.norms)
 
@@ -76,12 +76,11 @@ def test_samples_without_any_feature():
 
 
 def test_none_where_there_are_no_features():
-    assert PrecomputedKernelMatrix(np.eye(3)).by_feature() is None
+    assert PrecomputedKernelMatrix(np.eye(3)).feature_major() is None
 
 
 def test_rows_of_several_tiles():
     X = samples("few bits", n=2 * TILE + 5)
     kernel = FeatureKernelMatrix(X, FUNCTIONS[1], np.float32)
-    expected = np.empty((1, kernel.n), np.float32)
-    kernel.rows(np.array([TILE + 1]), expected)
+    expected = kernel.block(np.array([TILE + 1]))
     assert_array_equal(row(kernel, TILE + 1), expected[0])

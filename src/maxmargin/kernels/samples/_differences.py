@@ -19,18 +19,20 @@ _NEGLIGIBLE = 40.0
 
 
 @njit(cache=True, nogil=True)
-def _find_neighbours(products, norm, column_norms, gamma, largest, rounding, columns):
+def _find_neighbours(products, norm, column_norms, gamma, largest, terms, columns):
     """Write the columns whose exponent may be above −_NEGLIGIBLE, and return their number.
 
     Parameters
     ----------
     largest : squared norm up to which the products are exact enough; neighbours of a sample
         within it are not sought
-    rounding : bound on the error of ‖a‖² + ‖b‖² − 2⟨a, b⟩ relative to ‖a‖² + ‖b‖²
+    terms : of the sums that norms and products are
     """
     count = 0
     if norm <= largest:
         return count
+    # Bound on the error of ‖a‖² + ‖b‖² − 2⟨a, b⟩ relative to ‖a‖² + ‖b‖².
+    rounding = 2.0 * (terms + 4) * np.finfo(products.dtype).eps
     for j in range(products.size):
         norms = np.float64(norm) + np.float64(column_norms[j])
         squared_distance = norms - 2.0 * np.float64(products[j])
@@ -41,12 +43,13 @@ def _find_neighbours(products, norm, column_norms, gamma, largest, rounding, col
 
 
 @njit(cache=True, nogil=True)
-def dense_rbf(products, row_norms, column_norms, gamma, largest, rounding, left, right):
+def dense_rbf(products, row_norms, column_norms, gamma, largest, left, right):
     """RBF values of the rows of `left` and `right` in place of their inner products."""
+    terms = left.shape[1]
     columns = np.empty(products.shape[1], np.int64)
     for i in range(products.shape[0]):
         row = products[i]
-        count = _find_neighbours(row, row_norms[i], column_norms, gamma, largest, rounding, columns)
+        count = _find_neighbours(row, row_norms[i], column_norms, gamma, largest, terms, columns)
         rbf_inplace(products[i : i + 1], row_norms[i : i + 1], column_norms, row.dtype.type(gamma))
         for j in columns[:count]:
             total = 0.0
@@ -58,8 +61,7 @@ def dense_rbf(products, row_norms, column_norms, gamma, largest, rounding, left,
 
 @njit(cache=True, nogil=True)
 def sparse_rbf(
-    products, row_norms, column_norms, gamma, largest, rounding,
-    left, right, start,
+    products, row_norms, column_norms, gamma, largest, terms, left, right, start
 ):  # fmt: skip
     """The same for rows of CSR matrices (data, sorted indices, indptr), right ones from `start`."""
     left_data, left_indices, left_indptr = left
@@ -67,7 +69,7 @@ def sparse_rbf(
     columns = np.empty(products.shape[1], np.int64)
     for i in range(products.shape[0]):
         row = products[i]
-        count = _find_neighbours(row, row_norms[i], column_norms, gamma, largest, rounding, columns)
+        count = _find_neighbours(row, row_norms[i], column_norms, gamma, largest, terms, columns)
         rbf_inplace(products[i : i + 1], row_norms[i : i + 1], column_norms, row.dtype.type(gamma))
         first, end = left_indptr[i], left_indptr[i + 1]
         own_data, own_indices = left_data[first:end], left_indices[first:end]

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from maxmargin import SVC
+from maxmargin.kernels.class_pairs import ClassPairs
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
-from maxmargin.kernels.in_memory import HeldKernelMatrix, PairsOfClasses
+from maxmargin.kernels.in_memory import InMemoryKernel
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import certify
@@ -32,60 +33,55 @@ def kernel():
 
 
 def test_held_values_are_those_of_the_matrix(kernel):
-    held, again = kernel.held(), kernel.held()
+    held, again = kernel.in_memory(), kernel.in_memory()
     assert kernel.evaluations == held.evaluations == 2 * 900
-    expected = kernel.columns(np.arange(30))
-    assert_allclose(held.in_memory(), expected, rtol=1e-14)
-    assert not np.shares_memory(held.in_memory(), again.in_memory())
+    expected = kernel.block(np.arange(30), dtype=np.float64)
+    assert_allclose(held.as_array(), expected, rtol=1e-14)
+    assert not np.shares_memory(held.as_array(), again.as_array())
 
 
 def test_every_question_has_the_answer_of_the_matrix(kernel):
     part, some = np.array([3, 17, 4, 29, 11]), np.array([2, 0, 4])
     coefficients = np.array([1.0, -2.0, 0.5])
     for held, true in [
-        (kernel.held(), kernel),
-        (kernel.held().restrict(part), kernel.restrict(part)),
+        (kernel.in_memory(), kernel),
+        (kernel.in_memory().restrict(part), kernel.restrict(part)),
     ]:
-        assert held.held() is held and held.n == true.n
+        assert held.in_memory() is held and held.n == true.n
         assert_array_equal(held.positions(), true.positions())
         assert_allclose(held.diagonal(), true.diagonal())
-        assert_allclose(held.columns(some), true.columns(some))
-        assert_allclose(held.block(some), true.block(some))
-        assert_allclose(held.product(some, coefficients), true.product(some, coefficients))
-        few = true.partial_product(some[:2], some, coefficients)
-        assert_allclose(held.partial_product(some[:2], some, coefficients), few)
-        residuals = np.ones((2, held.n))
-        held.subtract(residuals[0], some, coefficients)
-        true.subtract(residuals[1], some, coefficients)
-        assert_allclose(*residuals)
-        for ask in ("rows", "cross"):
-            found, expected = np.zeros((2, 4, held.n))
-            extra = (np.arange(held.n),) if ask == "cross" else ()
-            getattr(held, ask)(some, *extra, found, np.array([3, 0, 1]))
-            getattr(true, ask)(some, *extra, expected, np.array([3, 0, 1]))
-            assert_allclose(found, expected)
+        for rows in (None, some[:2]):
+            for precise in (False, True):
+                expected = true.multiply(some, coefficients, rows, precise)
+                assert_allclose(held.multiply(some, coefficients, rows, precise), expected)
+        for columns in (None, some, np.arange(held.n)):
+            expected = true.block(some, columns)
+            assert_allclose(held.block(some, columns), expected)
+            out = np.zeros((4, expected.shape[1]))
+            assert held.block(some, columns, out=out, slots=np.array([3, 0, 1])) is out
+            assert_allclose(out[[3, 0, 1]], expected)
 
 
 def test_users_matrices_are_copied_only_where_they_must_be():
     K = np.eye(30) + 0.1
-    assert PrecomputedKernelMatrix(K).held().in_memory() is K
+    assert PrecomputedKernelMatrix(K).in_memory().as_array() is K
     for other in (np.asfortranarray(np.arange(900.0).reshape(30, 30)), np.eye(30, dtype=int)):
         matrix = PrecomputedKernelMatrix(other)
-        assert matrix.in_memory() is None
-        assert_array_equal(matrix.held().in_memory(), other)
+        assert matrix.as_array() is None
+        assert_array_equal(matrix.in_memory().as_array(), other)
     part = PrecomputedKernelMatrix(K).restrict(np.array([4, 2]))
-    assert_array_equal(part.held().in_memory(), K[np.ix_([4, 2], [4, 2])])
+    assert_array_equal(part.in_memory().as_array(), K[np.ix_([4, 2], [4, 2])])
 
 
 def test_memory_stays_until_the_last_reader_is_gone():
     kernel = kernel_of(np.random.default_rng(0).normal(size=(200, 3)))
-    held = kernel.held()
-    expected, copy = held.in_memory().copy(), held.counted_apart()
+    held = kernel.in_memory()
+    expected, copy = held.as_array().copy(), held.with_own_counter()
     del held
     gc.collect()
-    other = kernel_of(np.zeros((200, 3))).held()
-    assert_array_equal(copy.in_memory(), expected)
-    assert not np.shares_memory(copy.in_memory(), other.in_memory())
+    other = kernel_of(np.zeros((200, 3))).in_memory()
+    assert_array_equal(copy.as_array(), expected)
+    assert not np.shares_memory(copy.as_array(), other.as_array())
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
@@ -96,13 +92,13 @@ def test_pairs_have_the_values_of_their_classes(name, storage):
     X = rng.normal(size=(25, 20)) * (rng.random((25, 20)) < 0.2)
     kernel = kernel_of(storage(X), name)
     members = [np.flatnonzero(codes == code) for code in range(4)]
-    pairs, seen = PairsOfClasses(kernel, members), 0
+    pairs, seen = ClassPairs(kernel, members), 0
     for first in range(4):
         for second in range(first + 1, 4):
             index = np.concatenate([members[first], members[second]])
             pair = pairs.pair(first, second)
             assert_array_equal(pair.positions(), index)
-            assert_allclose(pair.in_memory(), kernel_of(X, name).block(index), atol=1e-12)
+            assert_allclose(pair.as_array(), kernel_of(X, name).block(index, index), atol=1e-12)
             seen += pair.evaluations
     # Each block of two classes once, and that of each class with itself.
     upper = 7 * 18 + 1 * 17 + 12 * 5
@@ -110,9 +106,9 @@ def test_pairs_have_the_values_of_their_classes(name, storage):
 
 
 def test_pairs_that_are_large_or_too_much_for_the_memory_are_left_to_rows():
-    assert PairsOfClasses.worth_it([256, 256, 3], 2**24)
-    assert not PairsOfClasses.worth_it([257, 256, 3], 2**24)
-    assert not PairsOfClasses.worth_it([256, 256, 3], 2**20)
+    assert ClassPairs.worth_it([256, 256, 3], 2**24)
+    assert not ClassPairs.worth_it([257, 256, 3], 2**24)
+    assert not ClassPairs.worth_it([256, 256, 3], 2**20)
 
 
 def crawling(n=120):
@@ -120,13 +116,13 @@ def crawling(n=120):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n, 4))
     signs = np.where(X[:, 0] + 0.7 * rng.normal(size=n) > 0, 1.0, -1.0)
-    kernel = kernel_of(X, "linear").held()
+    kernel = kernel_of(X, "linear").in_memory()
     return Problem(kernel, signs, np.minimum(100 * signs, 0), np.maximum(100 * signs, 0))
 
 
 def test_steps_in_memory_go_on_with_fewer_samples_until_all_are_optimal():
     problem = crawling()
-    beta, residual, steps = steps_in_memory(problem, Run(), problem.kernel.in_memory(), 1e-4, 10**6)
+    beta, residual, steps = steps_in_memory(problem, Run(), problem.kernel.as_array(), 1e-4, 10**6)
     assert steps > 2 * STEPS_PER_SAMPLE * problem.n
     certificate = certify(problem, beta)
     assert certificate.kkt_violation <= 1e-4
@@ -137,7 +133,7 @@ def test_steps_in_memory_go_on_with_fewer_samples_until_all_are_optimal():
 @given(limit=st.integers(0, 3000))
 def test_steps_in_memory_keep_to_their_limit(limit):
     problem = crawling()
-    beta, _, steps = steps_in_memory(problem, Run(), problem.kernel.in_memory(), 1e-4, limit)
+    beta, _, steps = steps_in_memory(problem, Run(), problem.kernel.as_array(), 1e-4, limit)
     assert steps <= limit
     assert (beta >= problem.lower).all() and (beta <= problem.upper).all()
     assert abs(beta.sum()) < 1e-9
@@ -182,9 +178,9 @@ def test_a_small_part_of_a_larger_fit_is_not_refined_but_a_small_fit_is():
 @pytest.mark.parametrize(("size", "cache_size"), [(150, 1.0), (200, 2.0)])
 def test_values_are_held_only_within_the_cache_size(monkeypatch, size, cache_size):
     made = []
-    make = HeldKernelMatrix.__init__
+    make = InMemoryKernel.__init__
     spied = lambda self, n, *others: (made.append(n), make(self, n, *others))[1]  # noqa: E731
-    monkeypatch.setattr(HeldKernelMatrix, "__init__", spied)
+    monkeypatch.setattr(InMemoryKernel, "__init__", spied)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(3 * size, 3)), np.repeat([0, 1, 2], size)
     enough = SVC(cache_size=50).fit(X, y)
@@ -196,7 +192,7 @@ def test_values_are_held_only_within_the_cache_size(monkeypatch, size, cache_siz
 
 
 def test_a_held_part_of_a_held_matrix_is_of_its_own(kernel):
-    held = kernel.held()
+    held = kernel.in_memory()
     part = held.restrict(np.arange(4))
-    assert isinstance(part, HeldKernelMatrix)
-    assert not np.shares_memory(part.in_memory(), held.in_memory())
+    assert isinstance(part, InMemoryKernel)
+    assert not np.shares_memory(part.as_array(), held.as_array())

@@ -1,0 +1,56 @@
+"""Rows of a dense array, multiplied by BLAS."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+
+class DenseSamples:
+    """Rows of a dense array of `dtype`, less `mean` where one is given.
+
+    The array is copied only if its type, its order or the mean asks for it.
+    """
+
+    is_sparse = False
+
+    def __init__(self, X: np.ndarray, dtype, mean: np.ndarray | None = None):
+        self.n, self.n_features = X.shape
+        self.dtype = np.dtype(dtype)
+        self.mean = mean
+        if mean is not None:
+            X = np.subtract(X, mean, dtype=np.result_type(X.dtype, self.dtype))
+        self.X = np.ascontiguousarray(X, dtype=self.dtype)
+        self.norms = np.einsum("ij,ij->i", self.X, self.X)
+        self.largest_norm = float(self.norms.max(initial=0.0))
+
+    @property
+    def multiplies_per_value(self) -> float:
+        """Multiplications of one inner product."""
+        return self.n_features
+
+    def like(self, X) -> DenseSamples:
+        """Samples of other rows X, in the same storage."""
+        return DenseSamples(X.toarray() if sp.issparse(X) else X, self.dtype, self.mean)
+
+    def subset(self, index: np.ndarray) -> DenseSamples:
+        part = object.__new__(DenseSamples)
+        part.n, part.n_features, part.dtype = len(index), self.n_features, self.dtype
+        part.X, part.norms, part.mean = self.X[index], self.norms[index], self.mean
+        part.largest_norm = self.largest_norm
+        return part
+
+    def products(self, left, columns: slice, out: np.ndarray) -> None:
+        """out[i, j] = ⟨left sample i, sample columns.start + j⟩."""
+        np.matmul(left.X, self.X[columns].T, out=out)
+
+    def rbf_from_products(self, left, columns: slice, products, gamma: float, largest: float):
+        """RBF values in place of `products`.
+
+        Those of neighbours with norms above `largest` come from differences of features.
+        """
+        from maxmargin.kernels.samples._differences import dense_rbf
+
+        norms = self.norms[columns]
+        dense_rbf(products, left.norms, norms, gamma, largest, left.X, self.X[columns])
+        return products

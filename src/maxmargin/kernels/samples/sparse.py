@@ -1,0 +1,165 @@
+"""Rows of a CSR matrix, multiplied in time that follows the non-zeros."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.kernels.buffers import thread_scratch
+from maxmargin.kernels.samples import _feature_table, _products
+from maxmargin.parallel import run_blocks, split
+
+# Sparse samples with more features are multiplied in groups that number their own features: from
+# here on a panel of all features no longer fits the processor's cache.
+_WIDE_FEATURES = 2**15
+_GROUP_ROWS = 256
+_GROUP_NONZEROS = 2**16
+# Samples of an expansion that are reduced to the features of a group at a time.
+_REDUCED_ROWS = 4096
+# Rows that one task turns from dense to sparse.
+_CONVERTED_ROWS = 2048
+
+
+class SparseSamples:
+    """Rows of a CSR matrix; its products cost time in proportion to the non-zeros."""
+
+    is_sparse = True
+
+    def __init__(self, X, dtype):
+        self.n, self.n_features = X.shape
+        self.dtype = np.dtype(dtype)
+        self.data = np.ascontiguousarray(X.data, dtype=self.dtype)
+        # One index type, so that the leaves are compiled once; feature numbers always fit 32 bits.
+        self.indices = X.indices.astype(np.int32, copy=False)
+        self.indptr = X.indptr.astype(np.int64, copy=False)
+        self.norms = _products.squared_norms(self.data, self.indptr).astype(self.dtype)
+        self.largest_norm = float(self.norms.max(initial=0.0))
+
+    @property
+    def multiplies_per_value(self) -> float:
+        return len(self.data) / max(1, self.n)
+
+    def like(self, X) -> SparseSamples:
+        return SparseSamples(X if sp.issparse(X) else to_csr(X), self.dtype)
+
+    def subset(self, index: np.ndarray) -> SparseSamples:
+        rows = np.asarray(index, np.int64)
+        data, indices, indptr = _products.take_rows(self.data, self.indices, self.indptr, rows)
+        part = SparseSamples._of(data, indices, indptr, self.norms[index], self.n_features)
+        part.largest_norm = self.largest_norm
+        return part
+
+    def products(self, left, columns: slice, out: np.ndarray) -> None:
+        if self.n_features <= _WIDE_FEATURES:
+            self._products(left, columns, out)
+            return
+        for rows in left._groups(slice(0, left.n)):
+            group, others = left._meet(rows, self, columns)
+            others._products(group, slice(0, others.n), out[rows])
+
+    def _products(self, left, columns: slice, out: np.ndarray) -> None:
+        _products.sparse_block(
+            left.data, left.indices, left.indptr, self.data, self.indices, self.indptr,
+            columns.start, columns.stop, _panel(self.n_features, self.dtype), out,
+        )  # fmt: skip
+
+    def _groups(self, rows: slice) -> list[slice]:
+        """Slices of `rows` with few features each, though enough rows to fill a panel."""
+        few = int(_GROUP_NONZEROS * self.n / max(1, len(self.data)))
+        size = max(_products.panel_width(self.dtype, wide=True), min(few, _GROUP_ROWS))
+        return [
+            slice(rows.start + p.start, rows.start + p.stop)
+            for p in split(rows.stop - rows.start, size)
+        ]
+
+    def _meet(self, rows: slice, others, columns: slice) -> tuple[SparseSamples, SparseSamples]:
+        """Own `rows`, and `columns` of others, both with the features of the former alone."""
+        first, end = self.indptr[[rows.start, rows.stop]]
+        table, shift, numbers, n_features = _feature_table.number_features(self.indices[first:end])
+        indptr = self.indptr[rows.start : rows.stop + 1] - first
+        own = SparseSamples._of(self.data[first:end], numbers, indptr, self.norms[rows], n_features)
+        data, indices, indptr = _feature_table.reduce_rows(
+            others.data, others.indices, others.indptr, columns.start, columns.stop, table, shift
+        )
+        return own, SparseSamples._of(data, indices, indptr, others.norms[columns], n_features)
+
+    @classmethod
+    def _of(cls, data, indices, indptr, norms, n_features: int) -> SparseSamples:
+        part = object.__new__(cls)
+        part.data, part.indices, part.indptr, part.norms = data, indices, indptr, norms
+        part.n, part.n_features, part.dtype = len(indptr) - 1, n_features, data.dtype
+        return part
+
+    def rbf_from_products(self, left, columns: slice, products, gamma: float, largest: float):
+        from maxmargin.kernels.samples._differences import sparse_rbf
+
+        terms = max(left._longest_row, self._longest_row)
+        sparse_rbf(
+            products, left.norms, self.norms[columns], gamma, largest, terms,
+            left._sorted, self._sorted, columns.start,
+        )  # fmt: skip
+        return products
+
+    @cached_property
+    def _longest_row(self) -> int:
+        return int(np.diff(self.indptr).max(initial=0))
+
+    @cached_property
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Data, indices and indptr with the features of each row in ascending order."""
+        shape = self.n, self.n_features
+        rows = sp.csr_array((self.data, self.indices, self.indptr), shape=shape)
+        if rows.has_sorted_indices:
+            return self.data, self.indices, self.indptr
+        rows = rows.sorted_indices()
+        return rows.data, rows.indices.astype(np.int32, copy=False), self.indptr
+
+    def add_rbf_expansion(self, gamma: float, coefficients, targets, rows: slice, out) -> None:
+        """out[i] += Σ_j coefficients[j] · exp(−γ‖target rows.start + i − sample j‖²)."""
+        coefficients = coefficients.astype(self.dtype)
+        if self.n_features <= _WIDE_FEATURES:
+            self._add_rbf_expansion(gamma, coefficients, targets, rows, out)
+            return
+        for part in targets._groups(rows):
+            sums = out[part.start - rows.start : part.stop - rows.start]
+            for some in split(self.n, _REDUCED_ROWS):
+                group, basis = targets._meet(part, self, some)
+                every = slice(0, group.n)
+                basis._add_rbf_expansion(gamma, coefficients[some], group, every, sums)
+
+    def _add_rbf_expansion(self, gamma: float, coefficients, targets, rows: slice, out) -> None:
+        _products.add_rbf_expansion(
+            self.data, self.indices, self.indptr, self.norms, coefficients,
+            self.dtype.type(gamma), targets.data, targets.indices, targets.indptr, targets.norms,
+            rows.start, rows.stop, _panel(self.n_features, self.dtype, wide=True), out,
+        )  # fmt: skip
+
+
+def _panel(n_features: int, dtype, wide: bool = False) -> np.ndarray:
+    """Zeros for a panel, in the calling thread's scratch memory; its users leave it zero."""
+    shape = n_features, _products.panel_width(dtype, wide)
+    return thread_scratch("panel").array(shape, dtype)
+
+
+def to_csr(X: np.ndarray):
+    """A dense array as a CSR matrix, on the session's threads."""
+    parts = split(X.shape[0], _CONVERTED_ROWS)
+    # Neither the compiler nor SciPy's sparse matrices know all types that a dense array may have.
+    dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
+    indptr = np.zeros(X.shape[0] + 1, np.int64)
+
+    def count(rows: slice) -> None:
+        _products.count_nonzeros(np.ascontiguousarray(X[rows], dtype), indptr[1:][rows])
+
+    run_blocks(count, parts)
+    np.cumsum(indptr, out=indptr)
+    data, indices = np.empty(indptr[-1], dtype), np.empty(indptr[-1], np.int32)
+
+    def take(rows: slice) -> None:
+        part = slice(indptr[rows.start], indptr[rows.stop])
+        _products.take_nonzeros(np.ascontiguousarray(X[rows], dtype), data[part], indices[part])
+
+    run_blocks(take, parts)
+    return sp.csr_array((data, indices, indptr), shape=X.shape)

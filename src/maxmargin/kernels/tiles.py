@@ -1,0 +1,175 @@
+"""Kernel values in tiles small enough for the processor's cache.
+
+A tile is one matrix product, one element-wise pass and one store or sum, and the tiles of a block
+are shared out over the session's threads.
+"""
+
+from __future__ import annotations
+
+from itertools import product as pairs
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from maxmargin.kernels._rows import subtract_rows
+from maxmargin.kernels.buffers import thread_scratch
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.samples import as_samples
+from maxmargin.parallel import n_threads, run_blocks, split
+
+if TYPE_CHECKING:
+    from maxmargin.kernels.samples import Samples
+    from maxmargin.kernels.samples.sparse import SparseSamples
+
+# Tiles of this many rows and columns: large enough for BLAS to reach its speed.
+TILE_ROWS = 512
+TILE_COLUMNS = 1024
+# Float32 values of few products from which on two threads are faster than one (some 200 µs), and
+# the products that take as long as what else there is to do for a value.
+_WORTH_THREADS = 300_000
+_MULTIPLIES_PER_PASS = 32
+# From this many samples on, their sums are worth the layout that saves storing the values.
+_WORTH_SUMMING = 256
+# Part of the samples from which on float64 products are faster than differences of features.
+_FEW_FAR = 1 / 16
+
+
+def samples_for(function: KernelFunction, X, dtype) -> Samples:
+    """Samples of X for values of this kernel in `dtype`; in float64 if float32 is too inexact."""
+    samples = as_samples(X, dtype, centre=function.translation_invariant)
+    if samples.dtype == np.float32 and cancels(function, samples):
+        far = np.count_nonzero(samples.norms > function.largest_norm(samples.dtype))
+        if far > _FEW_FAR * samples.n:
+            return samples_for(function, X, np.float64)
+    return samples
+
+
+def cancels(function: KernelFunction, *samples: Samples) -> bool:
+    """Whether neighbours among the samples are too far from the origin for inner products."""
+    norm = min(part.largest_norm for part in samples)  # neighbours have about the same norm
+    return norm > function.largest_norm(samples[0].dtype)
+
+
+def check_finite(norms: np.ndarray, gamma: float) -> None:
+    if not (np.isfinite(norms).all() and np.isfinite(gamma)):
+        raise ValueError(
+            "The dual coefficients or intercepts are not finite: squared norms of the input "
+            "overflow. The input data may contain large values and need to be preprocessed."
+        )
+
+
+def kernel_tile(
+    function: KernelFunction, left: Samples, right: Samples, columns: slice
+) -> np.ndarray:
+    """Kernel values of the left samples against `columns` of the right ones.
+
+    The result lies in the calling thread's scratch memory and is gone with its next call.
+    """
+    scratch = thread_scratch("tile", TILE_ROWS * TILE_COLUMNS * right.dtype.itemsize)
+    out = scratch.array((left.n, columns.stop - columns.start), right.dtype)
+    right.products(left, columns, out)
+    if cancels(function, left, right):
+        largest = function.largest_norm(right.dtype)
+        return right.rbf_from_products(left, columns, out, float(function.gamma), largest)
+    return function.from_products(out, left.norms, right.norms[columns])
+
+
+def fill(function: KernelFunction, left: Samples, right: Samples, out, slots=None) -> None:
+    """out[slots[i], j] = the kernel value of left sample i and right sample j."""
+
+    def fill_tile(tile) -> None:
+        (rows, part), columns = tile
+        target = rows if slots is None else slots[rows]
+        out[target, columns] = kernel_tile(function, part, right, columns)
+
+    columns = split(right.n, _columns_of_tile(left.n, right))
+    run_blocks(fill_tile, pairs(_row_tiles(left), columns))
+
+
+def fill_streaming(function: KernelFunction, left: Samples, rows_of_X, n: int, out) -> None:
+    """The same where the right samples are rows of X, `rows_of_X(slice)`, in the type of `left`.
+
+    They are taken for each tile: all of them could be as large as X.
+    """
+    parts = _row_tiles(left)
+
+    def fill_columns(columns: slice) -> None:
+        right = left.like(rows_of_X(columns))
+        for rows, part in parts:
+            out[rows, columns] = kernel_tile(function, part, right, slice(0, right.n))
+
+    run_blocks(fill_columns, split(n, TILE_ROWS))
+
+
+def sum_values(function: KernelFunction, left: Samples, coefficients, right: Samples) -> np.ndarray:
+    """Σ_i coefficients[i] · k(left sample i, right sample j) for each j, summed in float64."""
+    result = np.zeros(right.n)
+    summable = _summable(function, left) if left.n >= _WORTH_SUMMING else None
+    if summable is not None:
+
+        def add(columns: slice) -> None:
+            target = result[columns]
+            summable.add_rbf_expansion(function.gamma, coefficients, right, columns, target)
+
+        run_blocks(add, split(right.n, TILE_COLUMNS))
+        return result
+    parts = _row_tiles(left)
+    negative = -coefficients
+
+    def add_tiles(columns: slice) -> None:
+        target = result[columns]
+        for rows, part in parts:
+            tile = kernel_tile(function, part, right, columns)
+            subtract_rows(target, tile, np.arange(part.n), negative[rows], 0, target.size)
+
+    run_blocks(add_tiles, split(right.n, _columns_of_tile(left.n, right)))
+    return result
+
+
+def expansion(
+    function: KernelFunction, X, basis: Samples, coefficients: np.ndarray, index=None
+) -> np.ndarray:
+    """K(X[index], basis) @ coefficients, a tile at a time, in the precision of the basis.
+
+    Rows of X are taken for each tile: X[index] as a whole could be as large as X.
+    """
+    n = X.shape[0] if index is None else len(index)
+    result = np.zeros((n, coefficients.shape[1]))
+    coefficients = coefficients.astype(basis.dtype, copy=False)
+    summable = _summable(function, basis) if coefficients.shape[1] == 1 else None
+
+    def evaluate(rows: slice) -> None:
+        left = basis.like(X[rows] if index is None else X[index[rows]])
+        if summable is not None:
+            every, target = slice(0, left.n), result[rows, 0]
+            summable.add_rbf_expansion(function.gamma, coefficients[:, 0], left, every, target)
+            return
+        for columns in split(basis.n, TILE_COLUMNS):
+            result[rows] += kernel_tile(function, left, basis, columns) @ coefficients[columns]
+
+    run_blocks(evaluate, split(n, TILE_ROWS))
+    return result
+
+
+def _summable(function: KernelFunction, samples: Samples) -> SparseSamples | None:
+    """The samples if sums of their kernel values are made without storing the values."""
+    if function.name != "rbf" or not samples.is_sparse or cancels(function, samples):
+        return None
+    return cast("SparseSamples", samples)
+
+
+def _row_tiles(samples: Samples) -> list[tuple[slice, Samples]]:
+    """The samples, as many at a time as a tile has rows."""
+    if samples.n <= TILE_ROWS:
+        return [(slice(0, samples.n), samples)]
+    parts = split(samples.n, TILE_ROWS)
+    return [(part, samples.subset(np.arange(part.start, part.stop))) for part in parts]
+
+
+def _columns_of_tile(n_rows: int, right: Samples) -> int:
+    """Columns of a tile: wider where the rows are few, but at least one tile a thread."""
+    work = n_rows * right.n * (1 + right.multiplies_per_value / _MULTIPLIES_PER_PASS)
+    if work * right.dtype.itemsize < _WORTH_THREADS * 4:
+        return max(1, right.n)
+    wide = TILE_COLUMNS * max(1, TILE_ROWS // max(1, n_rows))
+    return max(TILE_COLUMNS // 4, min(wide, -(-right.n // n_threads())))
