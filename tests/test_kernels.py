@@ -508,6 +508,22 @@ def wide(width, n=300, nonzeros=40, seed=0):
     return X, sp.csr_array((X.data, numbers, X.indptr))
 
 
+@pytest.mark.parametrize("function", [*FUNCTIONS[:2], FUNCTIONS[4]], ids=lambda f: f.name)
+def test_expansion_of_wide_data(function):
+    X, narrow = wide(2**30, n=60)
+    coefficients = np.random.default_rng(3).normal(size=(9, 2))
+    values = kernel_expansion(function, X, X[:9], coefficients)
+    assert_allclose(values, naive(narrow, narrow[:9], function) @ coefficients, atol=1e-10)
+
+
+def test_a_wide_linear_model_has_sparse_weights():
+    X, _ = wide(100_000, n=60)
+    model = SVC(kernel="linear", decision_function_shape="ovo").fit(X, np.arange(60) % 3)
+    assert model.coef_.nnz < 60 * 41 * 3
+    values = (X @ model.coef_.T).toarray() + model.intercept_
+    assert_allclose(values, model.decision_function(X))
+
+
 @precisions
 @pytest.mark.parametrize("width", [40_000, 2**30])
 @pytest.mark.parametrize("function", [*FUNCTIONS[:2], *FUNCTIONS[3:5]], ids=lambda f: f.name)
