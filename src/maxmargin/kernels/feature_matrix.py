@@ -89,6 +89,9 @@ class FeatureKernelMatrix(KernelMatrix):
             fill(self.function, self._samples.subset(rows), right, out, slots)
             return out
         left = samples_for(self.function, self._rows_of_X(rows), np.float64)
+        if columns is rows:
+            fill(self.function, left, left, out, slots)
+            return out
         values = out if slots is None else np.empty((len(rows), n_columns))
 
         def features(part: slice):

@@ -98,7 +98,8 @@ def fill_streaming(function: KernelFunction, left: Samples, rows_of_X, n: int, o
         for rows, part in parts:
             out[rows, columns] = kernel_tile(function, part, right, slice(0, right.n))
 
-    run_blocks(fill_columns, split(n, TILE_ROWS))
+    size = min(TILE_COLUMNS, max(TILE_COLUMNS // 4, -(-n // n_threads())))
+    run_blocks(fill_columns, split(n, size))
 
 
 def sum_values(function: KernelFunction, left: Samples, coefficients, right: Samples) -> np.ndarray:
