@@ -470,6 +470,22 @@ def test_rbf_of_neighbours_far_from_the_origin(storage, dtype, scale):
         assert K.feature_major() is None
 
 
+def test_certificate_of_duplicates_far_from_the_origin():
+    """Before, values of duplicates were off by more than tol, in the certificate too."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 10))
+    y = np.where(X[:, 0] + X[:, 1] ** 2 > 0.5, 1.0, -1.0)
+    X += 1e6 * rng.choice([-1.0, 1.0], size=(2, 10))[np.arange(600) % 2]
+    X[300:] = X[:300]
+    model = SVC(gamma=0.05, C=10).fit(X, y)
+    K = np.exp(-0.05 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    alpha = np.zeros(600)
+    alpha[model.support_] = np.abs(model.dual_coef_[0])
+    violation = oracle.kkt_violation(K, y, alpha, np.full(600, 10.0))
+    assert model.fit_report_.status == "converged" and violation <= 1e-3 + 1e-6
+    assert_allclose(model.fit_report_.kkt_violation, violation, atol=1e-6)
+
+
 def test_one_sample_far_from_all_others_costs_the_others_no_digits():
     X = np.random.default_rng(0).normal(size=(50, 3))
     X[7] = 1e8
