@@ -218,7 +218,9 @@ def test_a_working_set_does_not_outlive_its_samples(monkeypatch):
         return select(self, size, last)
 
     monkeypatch.setattr(SecondOrder, "_low_rank_due", lambda self, active, may_shrink: True)
-    monkeypatch.setattr(SecondOrder, "_low_rank", lambda self, active, may_shrink, count_steps: False)
+    monkeypatch.setattr(
+        SecondOrder, "_low_rank", lambda self, active, may_shrink, count_steps: False
+    )
     monkeypatch.setattr(ActiveSet, "select", watched)
     X, y = two_gaussians(600)
     problem = problem_of(X + 6 * (y > 0)[:, np.newaxis], y, 1.0)
