@@ -198,7 +198,7 @@ PREAMBLE = """
 import json, os, signal, threading, time, warnings
 import numpy as np
 from maxmargin import SVC
-from maxmargin.solvers import Solver
+from maxmargin.solvers import SMO, Solver
 signal.signal(signal.SIGINT, signal.default_int_handler)
 warnings.simplefilter("always")
 rng = np.random.default_rng(0)
@@ -289,12 +289,12 @@ from test_civil import ENDLESS
 
 class Press(Solver):
     name = "press"
-    def solve(self, problem, monitor):
+    def solve(self, problem, run):
         fits.append(problem.n)
         os.kill(os.getpid(), signal.SIGINT)
-        while not monitor.interrupt.requested:
+        while not run.monitor.interrupt.requested:
             time.sleep(0.001)
-        return make_solver("smo").solve(problem, monitor)
+        return SMO().solve(problem, run)
 
 class Meta(BaseEstimator):
     def __init__(self, inner):
@@ -304,7 +304,6 @@ class Meta(BaseEstimator):
             self.inner.fit(X, y)
         return self
 
-from maxmargin.solvers import make_solver
 fits, model = [], SVC(**{**ENDLESS, "solver": Press()})
 try:
     HOW

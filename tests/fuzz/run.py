@@ -19,7 +19,7 @@ from tests.fuzz.judge import complaints, kernel_and_rounding
 from tests.fuzz.problems import FuzzProblem, make_problem
 
 # After so many seconds of one problem the process says where it is, and ends.
-_HANGS = 120
+_HANGS = 600
 # Kernel values beyond this may be refused: squares of them overflow.
 _LARGEST_VALUE = 1e75
 _LARGEST_SINGLE = 1e18

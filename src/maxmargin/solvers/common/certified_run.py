@@ -9,7 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from maxmargin.optimality import Certificate, certificate_from, certify
+from maxmargin.optimality import (
+    FEASIBLE,
+    Certificate,
+    certificate_from,
+    certify,
+    infeasibility_of,
+)
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
@@ -130,6 +136,9 @@ class CertifiedRun(ABC):
 
     def _certify(self, beta: np.ndarray, improve: bool) -> None:
         start = time.perf_counter()
+        # Rounding of β on its way may be more than its sums are in the end.
+        if infeasibility_of(beta, self.whole.lower, self.whole.upper, self.whole.totals) > FEASIBLE:
+            beta = self.whole.feasible(beta)
         residual = self.running_residual(beta) if self.run.provisional else None
         if residual is not None:
             self.certificate = certificate_from(self.whole, beta, residual)

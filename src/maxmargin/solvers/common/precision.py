@@ -121,7 +121,8 @@ class Passes:
         helped = helped or precise_enough(problem, self._tol, change)
         falls = self._falls(certificate.objective)
         hopeless = _lost_to_rounding(problem, beta) > _HOPELESS * self._tol
-        failed = violation > _PROGRESS * self._least and (hopeless or not falls)
+        better = violation <= _PROGRESS * self._least and np.isfinite(violation)
+        failed = not better and (hopeless or not falls)
         # A pass that set samples aside in error may end worse once, not twice.
         self._failures = self._failures + 1 if failed else 0
         stuck = self._failures > int(shrank and not hopeless)
@@ -130,10 +131,10 @@ class Passes:
             self._best = certificate
         if helped and not (stuck or rows_failed):
             return problem
-        better = with_double_rows(problem)
-        if better is not None:
+        doubled = with_double_rows(problem)
+        if doubled is not None:
             self._least, self._failures = np.inf, 0
-            return better
+            return doubled
         return None if stuck else problem
 
     def best(self) -> Certificate:

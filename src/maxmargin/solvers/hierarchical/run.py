@@ -153,7 +153,7 @@ class HierarchicalRun(ABC):
         What the steps lost comes back first: until then a provisional answer will do.
         """
         answer = yield from self._steps()
-        best, failures = np.inf, 0
+        best, failures, best_draft = np.inf, 0, np.inf
         while True:
             provisional = self.tol_now > self.tol and self.support.status not in STOPPED
             self.check = yield from self.examine(answer, provisional)
@@ -166,6 +166,9 @@ class HierarchicalRun(ABC):
                 stopped = self.support.status in STOPPED
                 if self.optimal or stuck or stopped or not self.options.certify:
                     break
+            if draft and self.check.violation >= best_draft:
+                self.tol_now = self.tol  # nothing is gained by another draft
+            best_draft = min(best_draft, self.check.violation)
             self.tol_now = max(self.tol, self._next_tol())
             self.rounds += 1
             self.readmitted += self.check.n_violators
