@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 import scipy.sparse as sp
 
-from maxmargin.io.files import DataError, display_name
+from maxmargin.io.files import DataError, brief, display_name
 from maxmargin.io.npz import read_npy, read_npz
 from maxmargin.io.schema import shown
 from maxmargin.sparse_format import checked_csr
@@ -95,9 +95,8 @@ def _sparse(arrays: dict[str, np.ndarray], y: np.ndarray | None, name: str) -> s
             X = checked_csr(getattr(sp, f"{kind}_array")(parts, shape=shape))
             if not X.has_canonical_format:
                 X.sum_duplicates()
-    except (ValueError, TypeError, IndexError, OverflowError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise DataError(f"{name}: {reason}.") from error
+    except (ValueError, TypeError, IndexError, ArithmeticError) as error:
+        raise DataError(f"{name}: {brief(error)}.") from error
     return X
 
 
