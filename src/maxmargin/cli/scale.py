@@ -81,16 +81,16 @@ def scale(
         raise DataError(f"{dataset.name}: the range of a feature is too large to scale it.")
     if save is not None:
         _write_ranges(save, ranges)
+    try:
+        write_data(out, replace(dataset, X=X))
+    except BrokenPipeError:  # the reader has seen enough
+        discard_output()
     before, after = _nonzeros(dataset.X), _nonzeros(X)
     if after > before and sp.issparse(X) and not quiet:
         note(
             f"zeros vanish: {before} values were not zero, now {after} are; --lower 0 keeps zeros "
             "where no value is negative."
         )
-    try:
-        write_data(out, replace(dataset, X=X))
-    except BrokenPipeError:  # the reader has seen enough
-        discard_output()
 
 
 def _nonzeros(X) -> int:

@@ -12,7 +12,7 @@ from typing import IO
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.io.files import DataError
+from maxmargin.io.files import DataError, brief
 from maxmargin.io.schema import shown
 
 _MAX_COLUMNS = 10**6
@@ -48,8 +48,7 @@ def read(file: IO[bytes], name: str, label: str | None):
                 )  # fmt: skip
         except (ValueError, OverflowError) as error:
             problem = _first_broken_line(text, name, first, header, at)
-            reason = str(error).partition("\n")[0].rstrip(".")
-            raise DataError(problem or f"{name}: {reason}.") from None
+            raise DataError(problem or f"{name}: {brief(error)}.") from None
         if table.size == 0:
             raise DataError(f"{name}: there are no samples in it.")
         if not np.isfinite(table).all() or "" in y_codes or table.shape[1] != len(header):

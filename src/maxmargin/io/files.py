@@ -17,6 +17,7 @@ from typing import IO, Any
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 STANDARD_STREAM = "-"
+_MAX_REASON = 120  # characters of another program's words
 
 # What the decompressors raise when a file is cut short or is not what its name says.
 _BROKEN = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error)
@@ -24,6 +25,12 @@ _BROKEN = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error)
 
 class DataError(ValueError):
     """A file that cannot be used; the message names the file and, where it can, the line."""
+
+
+def brief(error: BaseException, length: int = _MAX_REASON) -> str:
+    """What an error says, without a full stop and short enough to stand inside a sentence."""
+    text = (str(error) or type(error).__name__).partition("\n")[0].rstrip(". ")
+    return text if len(text) <= length else text[:length] + "…"
 
 
 def display_name(path: str | os.PathLike) -> str:
@@ -55,11 +62,11 @@ def open_binary(path: str | os.PathLike) -> Iterator[IO[bytes]]:
         with opener(path, "rb") as file:
             yield file
     except _BROKEN as error:
-        raise DataError(f"{name}: cannot be unpacked ({error or 'it ends too early'}).") from error
+        raise DataError(f"{name}: cannot be unpacked ({brief(error)}).") from error
     except OSError as error:
         # bz2 says that a file is not its own without an error number.
         if error.errno is None:
-            raise DataError(f"{name}: cannot be unpacked ({error}).") from error
+            raise DataError(f"{name}: cannot be unpacked ({brief(error)}).") from error
         raise DataError(f"{name}: {error.strerror}.") from error
 
 

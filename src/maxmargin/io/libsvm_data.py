@@ -8,7 +8,7 @@ from typing import IO
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.io.files import DataError
+from maxmargin.io.files import DataError, brief
 from maxmargin.io.schema import shown
 
 _MAX_INDEX = 2**31 - 1
@@ -30,7 +30,8 @@ def read(file: IO[bytes], name: str, *, precomputed: bool = False):
     try:
         X, y = parse(file, zero_based=bool(precomputed))
     except (ValueError, OverflowError) as error:
-        raise DataError(_first_broken_line(file, name, precomputed) or f"{name}: {error}") from None
+        problem = _first_broken_line(file, name, precomputed)
+        raise DataError(problem or f"{name}: {brief(error)}.") from None
     if not (np.isfinite(y).all() and np.isfinite(X.data).all()):
         raise DataError(_first_broken_line(file, name, precomputed) or f"{name}: infinite values.")
     if precomputed:
@@ -97,7 +98,7 @@ def _first_broken_line(file: IO[bytes], name: str, precomputed: bool) -> str | N
 def problem_of(fields: list[bytes], first_index: int, *, queries: bool = True) -> str | None:
     """What is wrong with a line, as a sentence; None where nothing is.
 
-    `queries` says whether features may follow a number of a query, as in SVMlight.
+    `queries` says whether the features may follow a number of a query, as in SVMlight.
     """
     if not fields:
         return None
@@ -105,10 +106,10 @@ def problem_of(fields: list[bytes], first_index: int, *, queries: bool = True) -
     if not _is_finite_number(label):
         return f"the label must be a number, not {shown(label)}."
     last = first_index - 1
+    if queries and pairs and pairs[0].startswith("qid:"):
+        pairs = pairs[1:]
     for pair in pairs:
         index, colon, value = pair.partition(":")
-        if index == "qid" and queries:
-            continue
         if not colon or not (index.isascii() and index.isdecimal()):
             return f"expected index:value, found {shown(pair)}."
         if len(index) > _MAX_DIGITS or int(index) > _MAX_INDEX:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from maxmargin.estimators.fitted import set_fitted
 from maxmargin.estimators.svc import SVC
-from maxmargin.io.files import DataError
+from maxmargin.io.files import DataError, brief
 from maxmargin.io.schema import Array, Number, Part, Text, shown
 from maxmargin.sparse_format import check_format
 
@@ -83,7 +83,7 @@ def fitted_svc(parts: dict[str, Any], parameters: dict[str, Any], name: str) -> 
     except DataError:
         raise
     except ValueError as error:
-        raise DataError(f"{name}: {_one_sentence(error)}") from error
+        raise DataError(f"{name}: {brief(error, 200)}.") from error
     return model
 
 
@@ -168,8 +168,3 @@ def _set(model: SVC, parts: dict[str, Any], sizes: Mapping[str, int], sparse: bo
 def _floats(values: np.ndarray) -> np.ndarray:
     """In this machine's byte order, and of the types that compiled code takes."""
     return np.ascontiguousarray(values, np.float32 if values.dtype.itemsize == 4 else np.float64)
-
-
-def _one_sentence(error: ValueError) -> str:
-    """The first line of an error; scikit-learn's and SciPy's sentences begin with a capital."""
-    return str(error).partition("\n")[0]

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from maxmargin.io.files import DataError, display_name, open_binary
+from maxmargin.io.files import DataError, brief, display_name, open_binary
 
 
 def read_npz(path: str | os.PathLike) -> dict[str, np.ndarray]:
@@ -49,9 +49,7 @@ def _member(archive, key: str, name: str) -> np.ndarray:
             warnings.simplefilter("ignore")
             array = archive[key]
     except Exception as error:
-        text = str(error) or type(error).__name__
-        reason = "it asks for too much memory" if isinstance(error, MemoryError) else text
-        reason = reason.partition("\n")[0].rstrip(".")
+        reason = "it asks for too much memory" if isinstance(error, MemoryError) else brief(error)
         raise DataError(f"{name}: its array {key!r} cannot be read ({reason}).") from error
     if not isinstance(array, np.ndarray):
         raise DataError(f"{name}: {key!r} in it is not an array.")

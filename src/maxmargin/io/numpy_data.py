@@ -7,10 +7,9 @@ import warnings
 from typing import IO, Any
 
 import numpy as np
-import psutil
 import scipy.sparse as sp
 
-from maxmargin.io.files import DataError, display_name
+from maxmargin.io.files import DataError, brief, display_name
 from maxmargin.io.npz import read_npy, read_npz
 from maxmargin.io.schema import shown
 from maxmargin.sparse_format import checked_csr
@@ -23,7 +22,7 @@ _INDEX_PARTS = {
     "coo": ("row", "col"),
     "dia": ("offsets",),
 }
-_POINTER_BYTES = 8
+_MAX_EMPTY_ROWS = 10**8
 
 
 def read(path: str | os.PathLike, suffix: str) -> tuple[Any, np.ndarray | None]:
@@ -84,9 +83,9 @@ def _sparse(arrays: dict[str, np.ndarray], y: np.ndarray | None, name: str) -> s
     values = arrays["data"]
     if values.dtype.kind not in "biuf":
         raise DataError(f"{name}: data must hold numbers, not {values.dtype}.")
-    # Only in these formats can a matrix have many more rows than the file has numbers.
-    if kind in ("csc", "coo", "dia"):
-        _check_memory(shape[0] * _POINTER_BYTES, f"{shape[0]} rows", name)
+    # In some formats a matrix takes no memory for empty rows, and here all rows take some.
+    if shape[0] > values.size + arrays[_INDEX_PARTS[kind][-1]].size + _MAX_EMPTY_ROWS:
+        raise DataError(f"{name}: {shape[0]} rows are too many for {values.size} values.")
     index = tuple(arrays[part] for part in _INDEX_PARTS[kind])
     parts = (_plain(values), index) if kind == "coo" else (_plain(values), *index)
     try:
@@ -95,9 +94,8 @@ def _sparse(arrays: dict[str, np.ndarray], y: np.ndarray | None, name: str) -> s
             X = checked_csr(getattr(sp, f"{kind}_array")(parts, shape=shape))
             if not X.has_canonical_format:
                 X.sum_duplicates()
-    except (ValueError, TypeError, IndexError, OverflowError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise DataError(f"{name}: {reason}.") from error
+    except (ValueError, TypeError, IndexError, ArithmeticError) as error:
+        raise DataError(f"{name}: {brief(error)}.") from error
     return X
 
 
@@ -120,11 +118,6 @@ def _shape(shape: np.ndarray, name: str) -> tuple[int, int]:
         found = f"{shape.dtype}, {shown(str(shape.tolist()))}"
         raise DataError(f"{name}: shape must be two whole numbers from 0, not {found}.")
     return sizes[0], sizes[1]
-
-
-def _check_memory(n_bytes: int, what: str, name: str) -> None:
-    if n_bytes > psutil.virtual_memory().available:
-        raise DataError(f"{name}: {what} do not fit in the memory that is free.")
 
 
 def _plain(values: np.ndarray) -> np.ndarray:

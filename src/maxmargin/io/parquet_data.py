@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from maxmargin.io.csv_data import column_number
-from maxmargin.io.files import DataError, display_name, open_binary
+from maxmargin.io.files import DataError, brief, display_name, open_binary
 
 
 def read(path: str | os.PathLike, label: str | None):
@@ -40,8 +40,8 @@ def _table(path, name: str):
         try:
             return pyarrow.parquet.ParquetFile(file).read()
         except Exception as error:  # what a damaged file can raise has no end
-            reason = str(error).partition("\n")[0].rstrip(".")
-            raise DataError(f"{name}: is not a Parquet file, or is damaged ({reason}).") from error
+            text = f"is not a Parquet file, or is damaged ({brief(error)})"
+            raise DataError(f"{name}: {text}.") from error
 
 
 def _numbers(column, name: str) -> np.ndarray:
@@ -59,7 +59,7 @@ def _numbers(column, name: str) -> np.ndarray:
             )
             return np.where(missing, np.nan, values).astype(float) if len(missing) else values
     except Exception as error:
-        raise DataError(f"{name} cannot be read ({str(error).partition(chr(10))[0]}).") from error
+        raise DataError(f"{name} cannot be read ({brief(error)}).") from error
 
 
 def _labels(column, name: str) -> np.ndarray:
