@@ -166,7 +166,7 @@ class HierarchicalRun(ABC):
                 stopped = self.support.status in STOPPED
                 if self.optimal or stuck or stopped or not self.options.certify:
                     break
-            if draft and self.check.violation >= best_draft:
+            if provisional and self.check.violation >= best_draft:
                 self.tol_now = self.tol  # nothing is gained by another draft
             best_draft = min(best_draft, self.check.violation)
             self.tol_now = max(self.tol, self._next_tol())
