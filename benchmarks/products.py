@@ -3,7 +3,7 @@
     python benchmarks/products.py
 
 RBF values of 512 against 1,024 samples on one thread, in tiles as the library computes
-them: stored as rows, and summed up at once. `SPARSE_DENSITY` in kernels/samples/ is
+them: stored as rows, and summed up at once. `SPARSE_DENSITY` in constants.py is
 below the densities at which the columns cross.
 """
 

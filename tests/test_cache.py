@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from maxmargin import constants
 from maxmargin.kernels import buffers
 from maxmargin.kernels import row_cache as module
 from maxmargin.kernels.budget import cache_bytes, memory_budget
@@ -68,13 +69,13 @@ def test_least_recently_used_is_dropped():
 
 
 def test_new_memory_is_for_rows_that_are_used_again(monkeypatch):
-    monkeypatch.setattr(module, "FREE_BYTES", 3 * 12 * 8)
+    monkeypatch.setattr(constants, "FREE_BYTES", 3 * 12 * 8)
     K = matrix()
     cache = RowCache(PrecomputedKernelMatrix(K), 10**6)
     for sample in [4, 5, 6, 7, 8]:  # each once: three places do
         cache.fetch(np.array([sample]))
     assert_array_equal(held(cache), [6, 7, 8])
-    for _ in range(3 * module._USES_PER_ROW):
+    for _ in range(3 * constants.USES_PER_ROW):
         cache.fetch(np.array([8]))
     cache.fetch(np.array([9]))
     assert_array_equal(held(cache), [6, 7, 8, 9])
@@ -114,7 +115,7 @@ def test_less_than_two_rows_gets_a_sentence():
 def test_any_sequence_of_fetches_and_restrictions(data):
     """Whatever is asked: the rows that the cache says it holds are right, within its bytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "FREE_BYTES", data.draw(st.integers(0, 17)) * 15 * 8)
+        patch.setattr(constants, "FREE_BYTES", data.draw(st.integers(0, 17)) * 15 * 8)
         check_sequence(data)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import oracle
-from maxmargin import SVC
+from maxmargin import SVC, constants
 from maxmargin.kernels import tiles as tiling
 from maxmargin.kernels import user_values
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
@@ -62,8 +62,8 @@ def data(storage, n=37, d=20, seed=0):
 @precisions
 @pytest.mark.parametrize("tiles", [(256, 1024), (7, 16)])
 def test_feature_matrix(function, storage, dtype, tiles, monkeypatch):
-    monkeypatch.setattr(tiling, "TILE_ROWS", tiles[0])
-    monkeypatch.setattr(tiling, "TILE_COLUMNS", tiles[1])
+    monkeypatch.setattr(constants, "TILE_ROWS", tiles[0])
+    monkeypatch.setattr(constants, "TILE_COLUMNS", tiles[1])
     monkeypatch.setattr(tiling, "_WORTH_SUMMING", tiles[0] // 32)
     X = data(storage)
     K = FeatureKernelMatrix(X, function, dtype)
@@ -201,8 +201,8 @@ def test_linear_product_needs_no_kernel_values(storage, dtype, n):
 
 @storages
 def test_threads_do_not_change_the_bits(storage, monkeypatch):
-    monkeypatch.setattr(tiling, "TILE_ROWS", 5)
-    monkeypatch.setattr(tiling, "TILE_COLUMNS", 16)
+    monkeypatch.setattr(constants, "TILE_ROWS", 5)
+    monkeypatch.setattr(constants, "TILE_COLUMNS", 16)
     X = data(storage)
     for function in (KernelFunction("rbf", 0.3), KernelFunction("linear")):
         results = []

@@ -15,6 +15,11 @@ from maxmargin.problem import Problem
 
 # Parts of its range that a β may be beyond its bound, and of Σ|β| that a sum may be off.
 FEASIBLE = 1e-9
+# scikit-learn's sentence for overflows.
+NOT_FINITE = (
+    "The dual coefficients or intercepts are not finite. The input data may contain large values "
+    "and need to be preprocessed."
+)
 # Samples whose residual is recomputed where the residual of all was computed elsewhere.
 _SPOT_CHECK = 64
 # Agreement of the two, relative to Σ|β| times the largest kernel value.
@@ -114,10 +119,7 @@ def certificate_from(problem: Problem, beta: np.ndarray, residual: np.ndarray) -
     infeasibility = infeasibility_of(beta, lower, upper, problem.totals)
     violation, levels = violation_and_levels(beta, residual, lower, upper, epsilon, by_sign)
     if not np.isfinite(levels[0] + levels[-1]):
-        raise ValueError(
-            "The dual coefficients or intercepts are not finite. The input data may contain "
-            "large values and need to be preprocessed."
-        )
+        raise ValueError(NOT_FINITE)
     if infeasibility > FEASIBLE:
         violation = np.inf
     # βᵀKβ = βᵀ(p − residual), so ½βᵀKβ − pᵀβ is −½ βᵀ(p + residual).

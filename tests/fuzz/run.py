@@ -28,10 +28,10 @@ _LARGEST_SINGLE = 1e18
 @contextmanager
 def paths_of_large_problems(wanted: bool):
     """Float32 kernel rows and factors of low rank for problems of any size."""
-    from maxmargin.kernels import feature_matrix
+    from maxmargin import constants
     from maxmargin.solvers.irwls import solver as irwls
 
-    changes = [(feature_matrix, "_DOUBLE_PRECISION_BYTES", 0), (irwls, "_LOW_RANK_SAMPLES", 10)]
+    changes = [(constants, "DOUBLE_PRECISION_BYTES", 0), (irwls, "_LOW_RANK_SAMPLES", 10)]
     before = [getattr(module, name) for module, name, _ in changes]
     try:
         for module, name, value in changes if wanted else []:

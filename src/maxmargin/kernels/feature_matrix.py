@@ -6,11 +6,11 @@ from functools import cached_property
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.samples import as_samples, to_csr_if_sparse, without_empty_features
 from maxmargin.kernels.tiles import (
-    TILE_ROWS,
     cancels,
     check_finite,
     expansion,
@@ -20,10 +20,6 @@ from maxmargin.kernels.tiles import (
     sum_values,
 )
 from maxmargin.parallel import run_blocks, split
-
-# A value of this many multiplications takes as long as to gather it from a row that is not in the
-# processor's cache (about 2 ns on two cores).
-_CHEAP_MULTIPLIES = 128
 
 
 class FeatureKernelMatrix(KernelMatrix):
@@ -53,7 +49,7 @@ class FeatureKernelMatrix(KernelMatrix):
                 else samples_for(function, self.features(), dtype)
             )
         self.n = self._samples.n
-        self.cheap = self._samples.multiplies_per_value <= _CHEAP_MULTIPLIES
+        self.cheap = self._samples.multiplies_per_value <= constants.CHEAP_MULTIPLIES
 
     def _numbers(self, index: np.ndarray) -> np.ndarray:
         """Rows of X of the samples `index`."""
@@ -125,7 +121,7 @@ class FeatureKernelMatrix(KernelMatrix):
         def fill_part(part: slice) -> None:
             result[part] = self._rows_of_X(part if rows is None else rows[part]) @ weights
 
-        run_blocks(fill_part, split(len(result), TILE_ROWS))
+        run_blocks(fill_part, split(len(result), constants.TILE_ROWS))
         return result
 
     def restrict(self, index, dtype=None):

@@ -6,13 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.kernels._rows import gather_block, subtract_rows
-from maxmargin.kernels.budget import FREE_BYTES
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import n_threads, run_blocks, split
 
-# Beyond `FREE_BYTES` new memory is for rows that were used this often.
-_USES_PER_ROW = 6
 # Rows that are moved together when the cache is laid out anew.
 _MOVED_ROWS = 256
 # Rows that one task gathers values from.
@@ -163,8 +161,8 @@ class RowCache:
 
     def _slots_in_use(self, needed: int) -> int:
         """Slots that may be in use after a call for `needed` rows."""
-        freely = FREE_BYTES // self._rows.itemsize // self.kernel.n
-        return min(self.capacity, max(freely, needed, self._uses // _USES_PER_ROW))
+        freely = constants.FREE_BYTES // self._rows.itemsize // self.kernel.n
+        return min(self.capacity, max(freely, needed, self._uses // constants.USES_PER_ROW))
 
     def _oldest_slots(self, count: int, limit: int) -> np.ndarray:
         """Slots for `count` rows: empty ones up to `limit`, else those unused for longest."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.kernels._rows import subtract_rows
 from maxmargin.kernels.buffers import thread_scratch
 from maxmargin.kernels.functions import KernelFunction
@@ -21,12 +22,7 @@ if TYPE_CHECKING:
     from maxmargin.kernels.samples import Samples
     from maxmargin.kernels.samples.sparse import SparseSamples
 
-# Tiles of this many rows and columns: large enough for BLAS to reach its speed.
-TILE_ROWS = 512
-TILE_COLUMNS = 1024
-# Float32 values of few products from which on two threads are faster than one (some 200 µs), and
-# the products that take as long as what else there is to do for a value.
-_WORTH_THREADS = 300_000
+# Multiplications that take as long as everything else that there is to do for a value.
 _MULTIPLIES_PER_PASS = 32
 # From this many samples on, their sums are worth the layout that saves storing the values.
 _WORTH_SUMMING = 256
@@ -65,7 +61,9 @@ def kernel_tile(
 
     The result lies in the calling thread's scratch memory and is gone with its next call.
     """
-    scratch = thread_scratch("tile", TILE_ROWS * TILE_COLUMNS * right.dtype.itemsize)
+    scratch = thread_scratch(
+        "tile", constants.TILE_ROWS * constants.TILE_COLUMNS * right.dtype.itemsize
+    )
     out = scratch.array((left.n, columns.stop - columns.start), right.dtype)
     right.products(left, columns, out)
     if cancels(function, left, right):
@@ -98,7 +96,7 @@ def fill_streaming(function: KernelFunction, left: Samples, rows_of_X, n: int, o
         for rows, part in parts:
             out[rows, columns] = kernel_tile(function, part, right, slice(0, right.n))
 
-    size = min(TILE_COLUMNS, max(TILE_COLUMNS // 4, -(-n // n_threads())))
+    size = min(constants.TILE_COLUMNS, max(constants.TILE_COLUMNS // 4, -(-n // n_threads())))
     run_blocks(fill_columns, split(n, size))
 
 
@@ -112,7 +110,7 @@ def sum_values(function: KernelFunction, left: Samples, coefficients, right: Sam
             target = result[columns]
             summable.add_rbf_expansion(function.gamma, coefficients, right, columns, target)
 
-        run_blocks(add, split(right.n, TILE_COLUMNS))
+        run_blocks(add, split(right.n, constants.TILE_COLUMNS))
         return result
     parts = _row_tiles(left)
     negative = -coefficients
@@ -145,10 +143,10 @@ def expansion(
             every, target = slice(0, left.n), result[rows, 0]
             summable.add_rbf_expansion(function.gamma, coefficients[:, 0], left, every, target)
             return
-        for columns in split(basis.n, TILE_COLUMNS):
+        for columns in split(basis.n, constants.TILE_COLUMNS):
             result[rows] += kernel_tile(function, left, basis, columns) @ coefficients[columns]
 
-    run_blocks(evaluate, split(n, TILE_ROWS))
+    run_blocks(evaluate, split(n, constants.TILE_ROWS))
     return result
 
 
@@ -161,16 +159,16 @@ def _summable(function: KernelFunction, samples: Samples) -> SparseSamples | Non
 
 def _row_tiles(samples: Samples) -> list[tuple[slice, Samples]]:
     """The samples, as many at a time as a tile has rows."""
-    if samples.n <= TILE_ROWS:
+    if samples.n <= constants.TILE_ROWS:
         return [(slice(0, samples.n), samples)]
-    parts = split(samples.n, TILE_ROWS)
+    parts = split(samples.n, constants.TILE_ROWS)
     return [(part, samples.subset(np.arange(part.start, part.stop))) for part in parts]
 
 
 def _columns_of_tile(n_rows: int, right: Samples) -> int:
     """Columns of a tile: wider where the rows are few, but at least one tile a thread."""
     work = n_rows * right.n * (1 + right.multiplies_per_value / _MULTIPLIES_PER_PASS)
-    if work * right.dtype.itemsize < _WORTH_THREADS * 4:
+    if work * right.dtype.itemsize < constants.VALUES_WORTH_THREADS * 4:
         return max(1, right.n)
-    wide = TILE_COLUMNS * max(1, TILE_ROWS // max(1, n_rows))
-    return max(TILE_COLUMNS // 4, min(wide, -(-right.n // n_threads())))
+    wide = constants.TILE_COLUMNS * max(1, constants.TILE_ROWS // max(1, n_rows))
+    return max(constants.TILE_COLUMNS // 4, min(wide, -(-right.n // n_threads())))

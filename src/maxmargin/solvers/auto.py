@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxmargin import constants
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Solution
@@ -38,7 +39,7 @@ class Auto(Solver):
                 f"cache_size holds only {rows} kernel rows of {problem.n} samples, too few for a "
                 "working set",
             )
-        solver = Decomposition(shrinking=self.shrinking)
+        solver = Decomposition(constants.WORKING_SET, shrinking=self.shrinking)
         if problem.n <= solver.working_set:
             return solver, f"{problem.n} samples fit one working set"
         return solver, f"{problem.n} samples: working sets of {solver.working_set}"

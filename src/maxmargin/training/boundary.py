@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from maxmargin.monitor import Monitor, Progress
-from maxmargin.optimality import FEASIBLE, Certificate, certify, is_issued
+from maxmargin.optimality import FEASIBLE, NOT_FINITE, Certificate, certify, is_issued
 from maxmargin.problem import Problem, sums_of
 from maxmargin.report import ProblemReport
 from maxmargin.run import Run
@@ -160,7 +160,4 @@ def _numbers(values) -> str:
 
 
 def _not_finite(solver: Solver) -> str:
-    return (
-        "The dual coefficients or intercepts are not finite. The input data may contain large "
-        f"values and need to be preprocessed ({solver!r})."
-    )
+    return f"{NOT_FINITE} (solver={solver!r})"

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
+from maxmargin import constants
 from maxmargin.kernels.budget import cache_bytes
+from maxmargin.optimality import NOT_FINITE
 from maxmargin.parallel import n_threads, resolve_n_jobs, session, stream_concurrently
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.common.certified_run import REFINED_SAMPLES
 from maxmargin.training.boundary import Outcome, solve_certified
 from maxmargin.training.fit import TrainingSource
 from maxmargin.training.kernels import kernels_of_tasks
@@ -85,16 +88,19 @@ class LocalSource(TrainingSource):
         """
         estimator, data = self.estimator, self.data
         memory = cache_bytes(estimator.cache_size, data.n)
-        few = data.n <= REFINED_SAMPLES
+        few = data.n <= constants.REFINED_SAMPLES
         kernels = kernels_of_tasks(estimator, data, self.tasks, self.gamma, memory, only_values)
         for task, kernel, beta in zip(self.tasks, kernels, starts, strict=True):
             # A small problem of a larger fit is solved to tol, like the rest of it.
-            refine = few or len(task.index) > REFINED_SAMPLES
+            refine = few or len(task.index) > constants.REFINED_SAMPLES
             run = Run(
                 tol=estimator.tol, cache_bytes=memory // shares, start=beta, random_state=seed,
                 refine=refine,
             )  # fmt: skip
-            yield Problem(kernel, **task.formulate(data, kernel.scale)), run
+            scale = kernel.scale
+            if not np.isfinite(scale):
+                raise ValueError(NOT_FINITE)
+            yield Problem(kernel, **task.formulate(data, scale)), run
 
     def _worth_threads(self) -> bool:
         """Whether many problems are better solved each on a thread of its own.

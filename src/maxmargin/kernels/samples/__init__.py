@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin import constants
 from maxmargin.kernels.samples.dense import DenseSamples
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
     Samples = DenseSamples | SparseSamples
 
-# A dense product does 2·d flops a value at the speed of BLAS, a sparse one 2·nnz at about half of
-# that speed (measured from d = 20 to d = 784): below this density the sparse one is faster.
-SPARSE_DENSITY = 0.4
 # Below this the fixed cost of a sparse row outweighs its few non-zeros.
 _MIN_SPARSE_FEATURES = 16
 # Sparse input of a higher density is densified, but only where that costs little memory.
@@ -61,7 +59,10 @@ def as_samples(X, dtype, *, centre: bool = False) -> Samples:
     if sp.issparse(X):
         # Samples to compare with come a tile at a time.
         densified_bytes = max(n, _DENSITY_SAMPLE) * n_features * np.dtype(dtype).itemsize
-        if X.nnz <= SPARSE_DENSITY * n * n_features or densified_bytes > _MAX_DENSIFIED_BYTES:
+        if (
+            X.nnz <= constants.SPARSE_DENSITY * n * n_features
+            or densified_bytes > _MAX_DENSIFIED_BYTES
+        ):
             return _sparse().SparseSamples(X, dtype)
         X = X.toarray()
     else:
@@ -73,7 +74,7 @@ def as_samples(X, dtype, *, centre: bool = False) -> Samples:
 
 def _mostly_zero(X: np.ndarray) -> bool:
     sample = X[:: max(1, len(X) // _DENSITY_SAMPLE)]
-    return bool(np.count_nonzero(sample) <= SPARSE_DENSITY * sample.size)
+    return bool(np.count_nonzero(sample) <= constants.SPARSE_DENSITY * sample.size)
 
 
 def _mean_worth_removing(X: np.ndarray) -> np.ndarray | None:

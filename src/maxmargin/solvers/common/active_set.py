@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.kernels.buffers import Scratch
 from maxmargin.kernels.row_cache import RowCache
 from maxmargin.optimality import extremes, violation_and_intercept
@@ -25,8 +26,6 @@ _LONG_ROWS = 12
 # many of the worst violators on each side.
 _MANY_FREE = 2
 _WORST = 8
-# Moves of a sample whose kernel row is computed and forgotten each time.
-_PASSING_MOVES = 3
 # Part of the largest residual that single precision may lose over the steps of a round: the root
 # of some ten thousand times its rounding.
 _ROUNDING_OF_STEPS = 2.0**-15
@@ -323,7 +322,9 @@ class ActiveSet:
         """Whether samples that moved so often are free and will move again."""
         beta = self.beta[index]
         free = (beta > self.problem.lower[index]) & (beta < self.problem.upper[index])
-        return free & ((moves > _PASSING_MOVES) | (2 * np.count_nonzero(free) > len(free)))
+        return free & (
+            (moves > constants.MOVES_BEFORE_CACHING) | (2 * np.count_nonzero(free) > len(free))
+        )
 
     def unsettled(self) -> np.ndarray:
         """The samples that may still move, or all where that is most of them."""

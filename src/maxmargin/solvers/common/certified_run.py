@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.optimality import (
     FEASIBLE,
     Certificate,
@@ -23,8 +24,7 @@ from maxmargin.solvers.common.free_system import polish, solve_free
 from maxmargin.solvers.common.precision import Passes, precise_enough
 
 _REFINEMENTS = 8
-# Up to this many samples the solution is refined to the exact one, which is cheap there.
-REFINED_SAMPLES = 64
+# Part of tol at which a refined answer counts as exact.
 _EXACT = 1e-8
 # Part of the largest β that one may have moved from where its residual was computed.
 _ROUNDING = 1e-9
@@ -66,7 +66,7 @@ class CertifiedRun(ABC):
 
     certificate: Certificate
     # Up to this many samples the solution is refined to the exact one, which is cheap there.
-    refined_samples = REFINED_SAMPLES
+    refined_samples = constants.REFINED_SAMPLES
 
     def __init__(self, problem: Problem, run: Run, shrinking: bool):
         self.whole = self.problem = problem

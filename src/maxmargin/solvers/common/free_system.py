@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
+from maxmargin import constants
 from maxmargin.optimality import Certificate, certify
 from maxmargin.problem import Problem
 
-_MAX_FREE = 400
 _ROUNDS = 20
 _RIDGE = 1e-13
 _REFINEMENTS = 3
@@ -54,7 +54,10 @@ def equalise(K: np.ndarray, residual: np.ndarray) -> np.ndarray:
 
 
 def solve_free(
-    problem: Problem, beta: np.ndarray, residual: np.ndarray, max_free: int = _MAX_FREE
+    problem: Problem,
+    beta: np.ndarray,
+    residual: np.ndarray,
+    max_free: int | None = None,
 ) -> np.ndarray:
     """β after the free samples' linear system is solved, with the true kernel.
 
@@ -62,7 +65,7 @@ def solve_free(
     sample is then free no longer, and the rest is solved again.
     """
     free = np.flatnonzero((beta > problem.lower) & (beta < problem.upper))
-    if not 1 < len(free) <= max_free:
+    if not 1 < len(free) <= (max_free or constants.POLISHED_SAMPLES):
         return beta
     K, inside = problem.kernel.block(free, free, dtype=np.float64), np.arange(len(free))
     lower, upper = problem.lower[free], problem.upper[free]

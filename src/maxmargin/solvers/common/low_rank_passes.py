@@ -12,23 +12,20 @@ from functools import partial
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.problem import Problem, nearest_feasible
 from maxmargin.solvers.common.free_system import solve_free
 from maxmargin.solvers.common.low_rank import expected_rank, sampled_factor
 from maxmargin.solvers.common.reweighted import LowRankSystem, solve_stages
 
-# The factor has at most this many columns: up to so many samples it always exists.
-MAX_RANK = 2000
 _CANDIDATES = 1024
 # Accuracy of the factor relative to the diagonal: what it lacks times C must stay small, or the
 # passes do not converge.
-_FACTOR_ACCURACY = 1e-10
 _LEAST_ACCURACY = 1e-15
 _LACKS_AT_BOUND = 1e-3
 _PASSES = 4
-# Part of tol that the solution aims at, and the part of it that a corner may take.
-_TARGET = 0.9
+# Part of tol that a corner may take.
 _CORNER = 0.25
 _WIDER_CORNER = 100.0
 # Far from the solution, the part of the diagonal that the first systems add to it.
@@ -48,7 +45,9 @@ def widths_of(problem: Problem) -> np.ndarray:
 def _accuracy(problem: Problem) -> float:
     """How accurate the factor must be."""
     widest = float((problem.upper - problem.lower).max()) * problem.kernel.scale
-    return max(_LEAST_ACCURACY, min(_FACTOR_ACCURACY, _LACKS_AT_BOUND / max(widest, 1e-300)))
+    return max(
+        _LEAST_ACCURACY, min(constants.FACTOR_ACCURACY, _LACKS_AT_BOUND / max(widest, 1e-300))
+    )
 
 
 def rank_of(problem: Problem) -> float:
@@ -57,11 +56,14 @@ def rank_of(problem: Problem) -> float:
 
 
 def factor_of(
-    problem: Problem, cache_bytes: int, max_rank: int = MAX_RANK, expected: float | None = None
+    problem: Problem,
+    cache_bytes: int,
+    max_rank: int | None = None,
+    expected: float | None = None,
 ) -> np.ndarray | None:
     """V, where its rank and the memory allow; `expected` is the `rank_of` the problem."""
     fits = cache_bytes // (3 * 8 * problem.n)
-    max_rank = min(max_rank, fits)
+    max_rank = min(max_rank or constants.MAX_RANK, fits)
     candidates = min(_CANDIDATES, int(np.sqrt(cache_bytes / 24)))
     if max_rank < 2:
         return None
@@ -96,7 +98,7 @@ def low_rank_passes(
     last_corner = _CORNER * tol
     for _ in range(_PASSES):
         violation, b = violation_and_intercept(beta, residual, problem.lower, problem.upper)
-        if violation <= _TARGET * tol or stopped:
+        if violation <= constants.TARGET * tol or stopped:
             break
         linear = residual + V @ (V.T @ beta)
         system = LowRankSystem(V, linear, problem.lower, problem.upper, beta)
@@ -139,7 +141,7 @@ def _accept(problem, tol, beta, residual, new, total) -> tuple[np.ndarray, np.nd
     violation, _ = violation_and_intercept(new, residual, problem.lower, problem.upper)
     if violation <= 0.1 * tol:
         return new, residual
-    solved = solve_free(problem, new, residual, MAX_RANK)
+    solved = solve_free(problem, new, residual, constants.MAX_RANK)
     return solved, residual - _effect(problem, solved - new)
 
 

@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.optimality import Certificate, certify
 from maxmargin.problem import Problem
 
-# Part of tol that rounding of the rows may cost the residual, or of a violation far above it.
-_SHARE_OF_TOL = 1.0
-_SHARE_OF_VIOLATION = 0.003
 # A certificate that is not better than this times the last one will not be so again; one that is
 # as good as this shows that the residual, made exact after each pass, makes up for the rows.
 _PROGRESS = 0.9
@@ -42,7 +40,7 @@ def precise_enough(
     if problem.kernel.dtype == np.float64:
         return True
     rounding = float(np.finfo(problem.kernel.dtype).eps) / 4 * problem.kernel.scale
-    enough = max(_SHARE_OF_TOL * tol, _SHARE_OF_VIOLATION * violation)
+    enough = max(tol, constants.SHARE_OF_VIOLATION * violation)
     return rounding * float(np.linalg.norm(change)) <= enough
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.problem import Problem
-
-# Shrinking moves the cached rows: it pays only where at most this part of the samples stays.
-_WORTH_SHRINKING = 0.6
 
 
 def settled(problem: Problem, beta, residual, intercept: float, margin: float) -> np.ndarray:
@@ -27,4 +25,4 @@ def worth_shrinking_to(problem: Problem, beta, residual, tol: float) -> np.ndarr
     """
     violation, intercept = violation_and_intercept(beta, residual, problem.lower, problem.upper)
     kept = np.flatnonzero(~settled(problem, beta, residual, intercept, max(violation, tol)))
-    return kept if 2 <= len(kept) <= _WORTH_SHRINKING * problem.n else None
+    return kept if 2 <= len(kept) <= constants.WORTH_SHRINKING * problem.n else None

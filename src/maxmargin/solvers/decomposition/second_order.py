@@ -13,26 +13,17 @@ from collections.abc import Callable
 
 import numpy as np
 
+from maxmargin import constants
+from maxmargin.solvers.common import costs
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.low_rank_passes import factor_of, low_rank_passes, rank_of
 from maxmargin.solvers.common.newton import newton_change
 
-# Nanoseconds of the parts of a round, measured on one core of 2024; only ratios matter.
-_PAIR_STEP = 0.8  # per sample of the working set
-_GATHER = 1.0  # per kernel value
-_UPDATE = 0.25  # per kernel value
-_FLOP = 0.02
-_NEWTON_STEP = 1e5  # of few samples
-_NEWTON_FLOP = 0.07  # what follows the factorisation included
-_LOW_RANK_STEPS = 60
-_LOW_RANK_STEP = 5e4  # of few samples
-_PASSES_OVER_FACTOR = 2.0  # per entry of the factor
 # What is expected of the rank, and the cost of rounds after which to look whether it is less.
 _EXPECTED_RANK = 200
 _WORTH_A_LOOK = 1e6
-# Pair steps may cost this part of a low-rank solution before it is tried. Where it was needed
-# once, the rest is not left to pair steps for long.
-_PATIENCE = 0.5
+# Where a low-rank solution was needed once, the rest is not left to SMO steps for long: the part
+# of its cost that they may take.
 _PATIENCE_AGAIN = 0.1
 # The free set must have settled: at most this part of it may have changed since the last look.
 _STABLE = 0.15
@@ -54,7 +45,7 @@ class SecondOrder:
 
     def count_round(self, n: int, size: int, steps: int, moved: int) -> None:
         """Add the cost of a round of pair steps on `size` of n samples."""
-        cost = _PAIR_STEP * steps * size + _GATHER * size**2 + _UPDATE * moved * n
+        cost = costs.working_set_round(n, size, steps, moved)
         self._since_newton += cost
         self._since_low_rank += cost
 
@@ -73,21 +64,22 @@ class SecondOrder:
         free = active.free()
         if not 2 <= len(free) <= active.cache.capacity:
             return False
-        values = _GATHER * len(free) + _UPDATE * active.n
-        cost = _NEWTON_STEP + _NEWTON_FLOP * len(free) ** 3 / 3 + len(free) * values
+        cost = costs.newton_step(len(free), active.n)
         cheap = self._since_newton > _HARDLY_COUNTS * cost
         if self._since_newton > cost and (cheap or self._settled(active, free, cost)):
             return self._newton(active, free, count_steps)
         return False
 
     def _low_rank_due(self, active: ActiveSet, may_shrink: bool) -> bool:
-        patience = _PATIENCE_AGAIN if "low-rank IRWLS" in self.taken else _PATIENCE
+        patience = (
+            _PATIENCE_AGAIN if "low-rank IRWLS" in self.taken else constants.LOW_RANK_PATIENCE
+        )
         if self._rank is None and self._since_low_rank > _WORTH_A_LOOK:
             self._rank = min(_EXPECTED_RANK, rank_of(active.problem))
         rank = min(self._rank or _EXPECTED_RANK, active.n)
 
         def due(n: int) -> bool:
-            return self._since_low_rank > patience * _low_rank_cost(n, rank)
+            return self._since_low_rank > patience * costs.low_rank_solution(n, rank)
 
         # To count those that would be left takes a pass over the samples.
         if not (self._low_rank_possible and due(0)):
@@ -144,10 +136,3 @@ class SecondOrder:
         active.move_to(beta, residual)
         self.taken.append("low-rank IRWLS")
         return True
-
-
-def _low_rank_cost(n: int, rank: float) -> float:
-    """Expected cost of a factor of n rows and of IRWLS with it; the rank may still be a guess."""
-    step = _LOW_RANK_STEP + _PASSES_OVER_FACTOR * n * rank + _FLOP * rank**3
-    steps = _LOW_RANK_STEPS * step
-    return steps + _FLOP * n * rank**2

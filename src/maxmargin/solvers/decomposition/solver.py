@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.kernels.budget import precision_of_rows
 from maxmargin.problem import Problem
 from maxmargin.run import Run
@@ -24,16 +25,8 @@ from maxmargin.solvers.common.precision import Drift, can_double, steps_per_pass
 from maxmargin.solvers.decomposition.second_order import SecondOrder
 from maxmargin.solvers.decomposition.small import STEPS_PER_SAMPLE, steps_in_memory
 
-# The working set is optimised to this part of the present violation, and at most so many steps.
-_INNER_TOL = 0.1
 # Where the answer is made exact, steps to this part of tol are cheaper than a linear system.
 _REFINED_TOL = 0.01
-_STEPS_PER_ROUND = 20_000
-_FIRST_WORKING_SET = 256
-# Rounds between two attempts to set samples aside.
-_SHRINK_INTERVAL = 10
-# Part of tol that the rounds aim at.
-_TARGET = 0.9
 
 
 class Decomposition(Solver):
@@ -50,7 +43,7 @@ class Decomposition(Solver):
     name = "decomposition"
     capabilities = Capabilities(thread_safe=True)
 
-    def __init__(self, working_set: int = 1024, shrinking: bool = True):
+    def __init__(self, working_set: int = constants.WORKING_SET, shrinking: bool = True):
         if working_set < 2:
             raise ValueError(f"working_set must be at least 2, got {working_set}.")
         self.working_set = working_set
@@ -100,8 +93,8 @@ class _BlockRun(CertifiedRun):
         if K is None or K.dtype != np.float64:
             return False
         start = time.perf_counter()
-        tol = _TARGET * self.run.tol * (_REFINED_TOL if self.refines else 1.0)
-        limit = min(_STEPS_PER_ROUND, self.monitor.iterations_left(0))
+        tol = constants.TARGET * self.run.tol * (_REFINED_TOL if self.refines else 1.0)
+        limit = min(constants.STEPS_PER_ROUND, self.monitor.iterations_left(0))
         beta, residual, self.n_iter = steps_in_memory(problem, self.run, K, tol, limit)
         self.second_order.count_round(problem.n, problem.n, self.n_iter, 0)
         if self.refines and self.monitor.should_stop(self.n_iter) is None:
@@ -125,7 +118,7 @@ class _BlockRun(CertifiedRun):
         working, stop, rounds = nothing, None, 0
         drift, self.rows_failed = Drift(tol), False
         # A little less than tol leaves the drift of the residual its room.
-        target = _TARGET * tol
+        target = constants.TARGET * tol
         last_step = self.n_iter + steps_per_pass(problem.n)
         while stop is None and rounds < max_rounds and self.n_iter < last_step:
             if violation <= target:
@@ -143,7 +136,7 @@ class _BlockRun(CertifiedRun):
             if violation > target and allowed and self._second_order_step(active):
                 violation, intercept = active.violation_and_intercept()
                 working = nothing
-            if self.may_shrink and rounds % _SHRINK_INTERVAL == 0:
+            if self.may_shrink and rounds % constants.SHRINK_INTERVAL == 0:
                 active.shrink()
             if active.n < n_before:
                 working = nothing  # its numbers are those of samples that were set aside since
@@ -197,15 +190,17 @@ class _BlockRun(CertifiedRun):
         """One working set: select, fetch, optimise, update."""
         start = time.perf_counter()
         # The first violators are as good as drawn by lot: few of their rows will be wanted again.
-        grown = max(_FIRST_WORKING_SET, 2 * len(last)) if active.n > self.size else self.size
+        grown = (
+            max(constants.FIRST_WORKING_SET, 2 * len(last)) if active.n > self.size else self.size
+        )
         working = active.select(min(self.size, grown), last)
         selected, others = time.perf_counter(), self.seconds["kernel"] + self.seconds["update"]
-        tol = _TARGET * active.tol
+        tol = constants.TARGET * active.tol
         if len(working) < active.n:
-            tol = max(0.5 * tol, _INNER_TOL * violation)
+            tol = max(0.5 * tol, constants.INNER_TOL * violation)
         elif self.refines:
             tol *= _REFINED_TOL
-        limit = min(_STEPS_PER_ROUND, self.monitor.iterations_left(self.n_iter))
+        limit = min(constants.STEPS_PER_ROUND, self.monitor.iterations_left(self.n_iter))
         if len(working) == active.n:  # no other samples wait: second-order steps are asked earlier
             limit = min(limit, STEPS_PER_SAMPLE * active.n)
         steps, moved = active.pair_steps(working, tol, limit)

@@ -9,6 +9,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_random_state
 
+from maxmargin import constants
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.problem import Problem
 from maxmargin.run import Run
@@ -29,12 +30,10 @@ from maxmargin.solvers.irwls.chunks import (
 )
 
 SELECTIONS = {"random": RANDOM, "largest": LARGEST, "smallest": SMALLEST}
-# Part of tol that the chunks aim at, and the part of it that a corner may take.
-_TARGET = 0.9
+# Part of tol that a corner may take.
 _CORNER = 0.25
-# Parts of the present violation: what a chunk's first corner has, and what it is solved to.
+# Part of the present violation that a chunk's first corner has.
 _FIRST_CORNER = 0.4
-_INNER_TOL = 0.1
 # Chunks up to this size are one compiled call; larger ones are watched between their stages.
 _COMPILED_CHUNK = 256
 _STEPS_PER_STAGE = 50
@@ -45,7 +44,6 @@ _MAX_RANK = 1500
 # Rounding of K, relative to its diagonal, that the inverse weights must exceed.
 _ROUNDING = {4: 3e-7, 8: 1e-15}
 _PAIR_STEPS = 50_000
-_SHRINK_INTERVAL = 10
 
 
 class IRWLS(Solver):
@@ -131,7 +129,7 @@ class _ChunkRun(CertifiedRun):
     ) -> tuple[np.ndarray, Status | None]:
         """Solve until the active samples are optimal; β of all, and the reason to stop early."""
         problem, beta = self.problem, beta.copy()
-        target = _TARGET * tol
+        target = constants.TARGET * tol
         violation, _ = violation_and_intercept(beta, residual, problem.lower, problem.upper)
         if self.try_low_rank and problem.n >= _LOW_RANK_SAMPLES and violation > target:
             beta, residual, stop = self._all_by_low_rank(tol, beta, residual)
@@ -156,7 +154,7 @@ class _ChunkRun(CertifiedRun):
             chunks += 1
             if not precise_enough(problem, tol, active.change(), violation) and can_double(problem):
                 break
-            if self.may_shrink and chunks % _SHRINK_INTERVAL == 0:
+            if self.may_shrink and chunks % constants.SHRINK_INTERVAL == 0:
                 active.shrink()
         return active.beta_of_all().copy(), stop
 
@@ -167,7 +165,7 @@ class _ChunkRun(CertifiedRun):
         if self.size < active.n:
             working = select_chunk(
                 active.beta, active.residual, problem.lower, problem.upper, problem.linear > 0, b,
-                0.5 * _TARGET * active.tol, high, low, self.size,
+                0.5 * constants.TARGET * active.tol, high, low, self.size,
                 SELECTIONS[self.options.selection], self.random.random_sample(self.size),
             )  # fmt: skip
         else:
@@ -178,13 +176,15 @@ class _ChunkRun(CertifiedRun):
         before = active.beta[working]
         corner = _CORNER * active.tol
         if len(working) < active.n:
-            corner = max(corner, _INNER_TOL * violation)
+            corner = max(corner, constants.INNER_TOL * violation)
         new, stop = self._solve_block(active, working, K, b, violation, corner)
         clock = self._count("optimise", clock)
         self.chunks += 1
         if new is None:
             limit = min(_PAIR_STEPS, self.monitor.iterations_left(self.n_iter))
-            steps, _ = active.pair_steps(working, max(corner, _INNER_TOL * violation), limit)
+            steps, _ = active.pair_steps(
+                working, max(corner, constants.INNER_TOL * violation), limit
+            )
             self.n_iter += steps
             self.pair_steps += steps
             self._count("optimise", clock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.formulations import c_svc
 from maxmargin.kernels._rows import subtract_rows
 from maxmargin.kernels.interface import scale_of
@@ -13,11 +14,9 @@ from maxmargin.optimality import violation_and_intercept
 from maxmargin.problem import Problem, nearest_feasible
 from maxmargin.run import Run
 from maxmargin.solution import Status
-from maxmargin.solvers.path.solver import TARGET, PathSolver
+from maxmargin.solvers.path.solver import PathSolver
 
 _CACHE_BYTES = 512 * 2**20
-# Multiple of tol that rounding of float32 kernel values may cost; LIBSVM's are float32 at any C.
-_SHARE_OF_TOL = 1.0
 
 
 class NeedsFullSolver(Exception):
@@ -60,7 +59,7 @@ class RegularisationPath:
     def __init__(self, K, signs, costs, duplicates, tol: float, interrupt: Interrupt):
         self.K, self.signs, self.costs = np.ascontiguousarray(K), signs, costs
         self._duplicates = np.unique(duplicates, return_inverse=True)[1]
-        self.tol, self.target = tol, TARGET * tol
+        self.tol, self.target = tol, constants.TARGET * tol
         self.interrupt = interrupt
         self.beta, self.residual = np.zeros(len(signs)), signs.copy()
         self.steps = 0
@@ -81,7 +80,7 @@ class RegularisationPath:
         # Of samples with the same kernel values only the sum counts.
         net = np.bincount(self._duplicates, self.beta)
         rounding = float(np.finfo(self.K.dtype).eps) / 4 * scale_of(self.K.diagonal())
-        return rounding * float(np.linalg.norm(net)) <= _SHARE_OF_TOL * self.target
+        return rounding * float(np.linalg.norm(net)) <= self.target
 
     def refine(self, K: np.ndarray) -> None:
         """Go on with a more precise kernel matrix."""

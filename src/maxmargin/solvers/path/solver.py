@@ -11,25 +11,22 @@ from dataclasses import replace
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.kernels._rows import gather_block, subtract_rows
 from maxmargin.optimality import certificate_from, violation_and_intercept
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.base import Capabilities, Solver
+from maxmargin.solvers.common import costs
 from maxmargin.solvers.common.newton import newton_change
 from maxmargin.solvers.common.pair_steps import SECOND_ORDER, STEP_LIMIT, set_penalties, smo_steps
 from maxmargin.solvers.decomposition import Decomposition
 
-# Part of tol that the steps aim at, as in the block method.
-TARGET = 0.9
-_INNER_TOL = 0.1
 # A round takes the free samples and the nearest to the margin: so many times the free ones.
 _ACTIVE_FACTOR, _LEAST_ACTIVE = 1.3, 768
 # From this part of all samples on, picking some of them costs more than it saves.
 _NEARLY_ALL = 0.7
-# Nanoseconds of an SMO step per sample, and of a Newton step per free sample, squared and cubed.
-_PAIR_STEP, _NEWTON_SQUARE, _NEWTON_CUBE = 1.2, 3.0, 0.012
 _LEAST_STEPS = 2_000
 # Rounds end after so many nanoseconds, so that an interrupt is served.
 _ROUND = 2e8
@@ -72,7 +69,7 @@ class _PathRun:
         self.problem, self.run, self.K = problem, run, K
         self.linear, self.lower, self.upper = problem.linear, problem.lower, problem.upper
         self.beta, self.residual = beta, residual.copy()
-        self.target = TARGET * run.tol
+        self.target = constants.TARGET * run.tol
         self.steps, self._since_newton = 0, 0.0
 
     def until_optimal(self) -> Solution:
@@ -119,15 +116,19 @@ class _PathRun:
         lower, upper = self.lower[active], self.upper[active]
         grow, shrink = np.empty(n, np.float32), np.empty(n, np.float32)
         set_penalties(beta, lower, upper, grow, shrink)
-        cost = min(max(_newton_cost(beta, lower, upper), _LEAST_STEPS * _PAIR_STEP * n), _ROUND)
-        tol = self.target if everything else max(0.5 * self.target, _INNER_TOL * self.violation)
+        cost = min(max(_newton_cost(beta, lower, upper), costs.pair_steps(n, _LEAST_STEPS)), _ROUND)
+        tol = (
+            self.target
+            if everything
+            else max(0.5 * self.target, constants.INNER_TOL * self.violation)
+        )
         itself = np.arange(n)
         outcome, steps, *_ = smo_steps(
             K, itself, np.zeros_like(itself), 0, np.diagonal(K).astype(np.float32), beta, residual,
-            lower, upper, grow, shrink, tol, 1 + int(cost / (_PAIR_STEP * n)), SECOND_ORDER,
+            lower, upper, grow, shrink, tol, 1 + int(cost / costs.pair_steps(n, 1)), SECOND_ORDER,
         )  # fmt: skip
         self.steps += steps
-        self._since_newton += _PAIR_STEP * n * steps
+        self._since_newton += costs.pair_steps(n, steps)
         stepped = True
         if outcome == STEP_LIMIT and self._since_newton > _newton_cost(beta, lower, upper):
             stepped = not self._newton_step(K, beta, residual, lower, upper)
@@ -155,8 +156,8 @@ class _PathRun:
 
 
 def _newton_cost(beta, lower, upper) -> float:
-    n_free = np.count_nonzero((beta > lower) & (beta < upper))
-    return (_NEWTON_SQUARE + _NEWTON_CUBE * n_free) * n_free**2
+    n_free = int(np.count_nonzero((beta > lower) & (beta < upper)))
+    return costs.newton_step(n_free, len(beta))
 
 
 def submatrix(K: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
