@@ -39,7 +39,7 @@ class FeatureKernelMatrix(KernelMatrix):
         self._root: FeatureKernelMatrix = self if parent is None else parent._root
         if parent is None:
             self._samples = samples_for(function, X, dtype)
-            check_finite(self._samples.norms, function.gamma)
+            check_finite(function, self._samples.norms)
         else:
             self._index = parent._numbers(index)
             exact_enough = parent._is_double or parent.dtype == self.dtype

@@ -46,10 +46,14 @@ def cancels(function: KernelFunction, *samples: Samples) -> bool:
     return norm > function.largest_norm(samples[0].dtype)
 
 
-def check_finite(norms: np.ndarray, gamma: float) -> None:
-    if not (np.isfinite(norms).all() and np.isfinite(gamma)):
+def check_finite(function: KernelFunction, norms: np.ndarray) -> None:
+    """Raise a ValueError of one sentence if kernel values of samples with these norms overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(norms).all() and np.isfinite(function.gamma)
+        finite = finite and np.isfinite(function.diagonal(norms)).all()
+    if not finite:
         raise ValueError(
-            "The dual coefficients or intercepts are not finite: squared norms of the input "
+            "The dual coefficients or intercepts are not finite: kernel values of the input "
             "overflow. The input data may contain large values and need to be preprocessed."
         )
 

@@ -87,7 +87,7 @@ class KernelStore:
         products, norms = self._products[centre]
         if norms.max() > kernel.largest_norm(self.dtype):
             return None
-        check_finite(norms, kernel.gamma)
+        check_finite(kernel, norms)
         K = np.empty_like(products)
 
         def compute(rows: slice) -> None:
