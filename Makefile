@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # One worker a core; each worker's own threads are then held to one core.
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: demo test test-all lint format bench docs clean
+.PHONY: demo test test-all test-under-load fuzz lint format bench docs clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -28,6 +28,16 @@ test: $(VENV)/.ready lint
 
 test-all: $(VENV)/.ready lint
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+# No test may depend on how busy the machine is: the suite beside two loops that do nothing.
+test-under-load: $(VENV)/.ready
+	$(BIN)/python tests/under_load.py $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+# Random problems, judged by the textbook; PROBLEMS and FIRST choose the seeds.
+PROBLEMS ?= 10000
+FIRST ?= 0
+fuzz: $(VENV)/.ready
+	$(BIN)/python -m tests.fuzz.run --problems $(PROBLEMS) --first $(FIRST) --workers $(WORKERS)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

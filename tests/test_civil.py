@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import SVC
+from maxmargin import SVC, monitor
 from maxmargin.monitor import Monitor
 from maxmargin.solution import Status
 from maxmargin.solvers import SMO, Solver
@@ -165,15 +165,28 @@ def test_max_iter_is_exact(hard, max_iter):
     assert len(model.support_) <= 2 * max_iter
 
 
-def test_history_of_a_long_fit(hard):
-    X, y = hard
+@pytest.mark.parametrize("solver", ["smo", "decomposition"])
+def test_history_of_a_long_fit(hard, monkeypatch, solver):
+    """Steps never raise the objective; with float64 rows its running value is a good one."""
+    monkeypatch.setattr(monitor, "_UPDATE_SECONDS", -1.0)  # a line at each look at the clock
+    X, y = (part[:400] for part in hard)
     with pytest.warns(ConvergenceWarning):
-        report = SVC(**ENDLESS, time_limit=0.5).fit(X, y).fit_report_
-    lines = report.history
+        model = SVC(**(ENDLESS | {"solver": solver}), max_iter=40_000).fit(X, y)
+    lines = model.fit_report_.history
     assert len(lines) >= 3
     assert (np.diff([line.n_iter for line in lines]) >= 0).all()
     objectives = [line.objective for line in lines]
-    assert (np.diff(objectives) <= 1e-6 * abs(objectives[-1])).all()  # SMO never goes up
+    assert (np.diff(objectives) <= 1e-9 * abs(objectives[-1])).all()
+
+
+def test_the_history_says_which_objectives_are_estimates(hard):
+    X, y = hard
+    with pytest.warns(ConvergenceWarning):
+        report = SVC(**ENDLESS, max_iter=3000).fit(X, y).fit_report_
+    *on_the_way, last = report.history
+    assert on_the_way and all(line.estimated for line in on_the_way)
+    assert not last.estimated and last.objective == report.objective
+    assert not report.to_dict()["problems"][0]["history"][-1]["estimated"]
 
 
 def test_monitor_gives_the_most_urgent_reason():
@@ -198,7 +211,9 @@ PREAMBLE = """
 import json, os, signal, threading, time, warnings
 import numpy as np
 from maxmargin import SVC
+from maxmargin.monitor import Monitor
 from maxmargin.solvers import SMO, Solver
+from maxmargin.training import watch
 signal.signal(signal.SIGINT, signal.default_int_handler)
 warnings.simplefilter("always")
 rng = np.random.default_rng(0)
@@ -210,15 +225,25 @@ from test_civil import ENDLESS, Watcher
 
 class Tell(Watcher):
     def on_fit_task_end(self, estimator, context):
-        started.set()
+        ends.append(context.task_name)
+        if ends.count("iterations") == 3:  # after some steps
+            started.set()
 
 def press():
     started.wait()
-    time.sleep(0.05)
-    pressed.append(time.process_time())
+    pressed.append(len(looks))
     os.kill(os.getpid(), signal.SIGINT)
 
-started, pressed = threading.Event(), []
+class Counted(Monitor):
+    # Counts how often solvers ask whether to stop.
+    def should_stop(self, n_iter):
+        looks.append(n_iter)
+        return super().should_stop(n_iter)
+
+watch.Monitor = Counted
+looks = []
+
+started, pressed, ends = threading.Event(), [], []
 SVC(solver="smo").fit(X[:50], y[:50])
 thread = threading.Thread(target=press, daemon=True)
 thread.start()
@@ -226,9 +251,8 @@ model = SVC(**ENDLESS, n_jobs=1).set_callbacks(Tell())
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     model.fit(X, labels)
-seconds = time.process_time() - pressed[0]
 print(json.dumps({
-    "seconds": seconds,
+    "looks": len(looks) - pressed[0],
     "statuses": [line.status for line in model.fit_report_],
     "warnings": [str(warning.message) for warning in caught],
     "usable": bool(np.isfinite(model.decision_function(X)).all() and np.isin(
@@ -274,8 +298,9 @@ def in_a_process(code):
 def test_control_c_stops_and_leaves_a_usable_model(labels, n_problems):
     answer = in_a_process(f"labels = {labels}\n" + ONE)
     assert answer["statuses"] == ["interrupted"] * n_problems
-    # Processor time, so that other processes on the machine do not count.
-    assert answer["seconds"] < 1.0
+    # The look that was under way when the signal came, and at most two of each problem after it:
+    # solvers look at least each 0.2 s, and the first look ends the solve.
+    assert answer["looks"] <= 2 * n_problems + 1
     assert any("was interrupted before it reached tol" in text for text in answer["warnings"])
     assert answer["usable"] and answer["handler back"]
 

@@ -23,13 +23,23 @@ _UPDATE_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Progress:
-    """One line of a solve's history."""
+    """One line of a solve's history.
+
+    Attributes
+    ----------
+    seconds, n_iter, n_support : time and iterations so far, samples with β ≠ 0
+    kkt_violation, objective : of the present β
+    estimated : whether these are estimates, as on the way: they follow from the running
+        gradient, which float32 kernel rows leave wrong by some per cent at a large C. The
+        last line of a report is the certificate's.
+    """
 
     seconds: float
     n_iter: int
     kkt_violation: float
     objective: float
     n_support: int
+    estimated: bool = True
 
 
 class Interrupt:

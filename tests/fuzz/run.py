@@ -15,8 +15,9 @@ from collections import Counter
 from contextlib import contextmanager
 
 import numpy as np
-from tests.fuzz.judge import complaints, kernel_and_rounding
-from tests.fuzz.problems import FuzzProblem, make_problem
+
+from .judge import complaints, kernel_and_rounding
+from .problems import FuzzProblem, make_problem
 
 # After so many seconds of one problem the process says where it is, and ends.
 _HANGS = 600

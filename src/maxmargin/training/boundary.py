@@ -66,8 +66,9 @@ class Outcome:
         """The line of the fit's report; `problem` is its name there."""
         # The history ends with the truth, where the lines before it are what the solver believed.
         last = Progress(
-            self.seconds, self.n_iter, self.kkt_violation, self.objective, self.n_support
-        )
+            self.seconds, self.n_iter, self.kkt_violation, self.objective, self.n_support,
+            estimated=False,
+        )  # fmt: skip
         return ProblemReport(
             problem=problem, solver=self.solver, reason=self.reason, status=str(self.status),
             exact=self.exact, seconds=self.seconds, n_iter=self.n_iter,

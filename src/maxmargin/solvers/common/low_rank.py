@@ -25,15 +25,18 @@ def sampled_factor(
 ) -> np.ndarray | None:
     """V with K = VVᵀ up to `exact` times the largest diagonal entry.
 
-    None where that takes more than `max_rank` columns, or where the diagonal tells that there
-    is no such factor: an entry is negative, or none is positive. All pivots of the first round
-    come from one block of samples spread over the data, which leaves few for the
-    rounds after it. Time n · rank², memory n · rank. `expected` is what `expected_rank`
-    says, where somebody has asked it.
+    Where a diagonal entry is negative, as with the constant of a polynomial kernel, it is K plus
+    a constant that has none: the sums of β being fixed, this is the same problem. None where
+    that takes more than `max_rank` columns, or where no entry is positive.
+
+    All pivots of the first round come from one block of samples from all over the data, which
+    leaves few for the rounds after it. Time n · rank², memory n · rank. `expected` is the
+    result of `expected_rank`, where it is known.
     """
-    rest = kernel.diagonal()
+    shift = _shift(kernel)
+    rest = kernel.diagonal() + shift
     tol = exact * rest.max()
-    if not _may_be_semidefinite(rest, tol):
+    if not tol > 0:
         return None
     expected = expected_rank(kernel, exact) if expected is None else expected
     if kernel.n > max_rank and expected > max_rank:
@@ -43,7 +46,7 @@ def sampled_factor(
     step = -(-kernel.n // n_candidates)
     candidates = np.arange(0, kernel.n, step)
     while rest.max() > tol:
-        block = _block(kernel, candidates) - V[candidates] @ V[candidates].T
+        block = _block(kernel, candidates, shift) - V[candidates] @ V[candidates].T
         (pstrf,) = get_lapack_funcs(("pstrf",), (block,))
         factor, order, rank, _ = pstrf(np.asfortranarray(block), lower=1, tol=tol)
         if rank == 0 or V.shape[1] + rank > max_rank:
@@ -51,6 +54,7 @@ def sampled_factor(
         pivots = candidates[order[:rank] - 1]
         triangle = np.tril(factor[:rank, :rank])
         rows = kernel.block(pivots, dtype=np.float64)
+        rows += shift
         with blas_threads(2.0 * V.size * rank):
             rows -= V[pivots] @ V.T
         (trsm,) = get_blas_funcs(("trsm",), (rows,))
@@ -64,12 +68,12 @@ def sampled_factor(
 
 def expected_rank(kernel: KernelMatrix, exact: float) -> float:
     """The rank that the decay of the pivots among a few samples foretells, as a rough guess."""
-    diagonal = kernel.diagonal()
-    tol = exact * diagonal.max()
-    if not _may_be_semidefinite(diagonal, tol):
+    shift = _shift(kernel)
+    tol = exact * (kernel.diagonal().max() + shift)
+    if not tol > 0:
         return np.inf
     candidates = np.arange(0, kernel.n, -(-kernel.n // _PROBE_SAMPLES))
-    block = _block(kernel, candidates)
+    block = _block(kernel, candidates, shift)
     (pstrf,) = get_lapack_funcs(("pstrf",), (block,))
     factor, _, rank, _ = pstrf(np.asfortranarray(block), lower=1, tol=tol)
     half = len(candidates) // 2
@@ -81,9 +85,10 @@ def expected_rank(kernel: KernelMatrix, exact: float) -> float:
     return np.inf if decay <= 0 else _GROWTH * (half + pivots[1] / decay)
 
 
-def _may_be_semidefinite(diagonal: np.ndarray, tol: float) -> bool:
-    return bool(tol > 0 and diagonal.min() >= -tol)
+def _block(kernel: KernelMatrix, index: np.ndarray, shift: float) -> np.ndarray:
+    return kernel.block(index, index, dtype=np.float64) + shift
 
 
-def _block(kernel: KernelMatrix, index: np.ndarray) -> np.ndarray:
-    return kernel.block(index, index, dtype=np.float64)
+def _shift(kernel: KernelMatrix) -> float:
+    """The constant that leaves no negative entry on the diagonal."""
+    return max(0.0, -float(kernel.diagonal().min()))

@@ -153,22 +153,20 @@ class HierarchicalRun(ABC):
         What the steps lost comes back first: until then a provisional answer will do.
         """
         answer = yield from self._steps()
-        best, failures, best_draft = np.inf, 0, np.inf
+        best, failures = np.inf, 0
         while True:
             provisional = self.tol_now > self.tol and self.support.status not in STOPPED
             self.check = yield from self.examine(answer, provisional)
             self.screening_radius = self.check.violation
             self._report_check()
-            if not provisional:
-                failures = failures + 1 if self.check.violation >= best else 0
-                best = min(best, self.check.violation)
-                stuck = failures > _PATIENCE or (failures > 0 and self.check.n_violators == 0)
-                stopped = self.support.status in STOPPED
-                if self.optimal or stuck or stopped or not self.options.certify:
-                    break
-            if provisional and self.check.violation >= best_draft:
-                self.tol_now = self.tol  # nothing is gained by another draft
-            best_draft = min(best_draft, self.check.violation)
+            failures = failures + 1 if self.check.violation >= best else 0
+            best = min(best, self.check.violation)
+            stuck = failures > _PATIENCE or (failures > 0 and self.check.n_violators == 0)
+            stopped = self.support.status in STOPPED
+            if not provisional and (self.optimal or stuck or stopped or not self.options.certify):
+                break
+            if provisional and stuck:  # only a better answer to the same samples can help
+                self.tol_now, best, failures = self.tol, np.inf, 0
             self.tol_now = max(self.tol, self._next_tol())
             self.rounds += 1
             self.readmitted += self.check.n_violators
