@@ -44,10 +44,13 @@ def samples_for(function: KernelFunction, X, dtype) -> Samples:
     return samples
 
 
-def cancels(function: KernelFunction, *samples: Samples) -> bool:
-    """Whether neighbours among the samples are too far from the origin for inner products."""
-    norm = min(part.largest_norm for part in samples)  # neighbours have about the same norm
-    return norm > function.largest_norm(samples[0].dtype)
+def cancels(function: KernelFunction, samples: Samples, others: Samples | None = None) -> bool:
+    """Whether neighbours among the samples are too far from the origin for inner products.
+
+    Neighbours have about the same norm, so that both must have large ones.
+    """
+    largest = function.largest_norm(samples.dtype)
+    return samples.largest_norm > largest and (others is None or others.largest_norm > largest)
 
 
 def check_finite(norms: np.ndarray, gamma: float) -> None:
@@ -68,7 +71,7 @@ def kernel_tile(
     scratch = thread_scratch("tile", TILE_ROWS * TILE_COLUMNS * right.dtype.itemsize)
     out = scratch.array((left.n, columns.stop - columns.start), right.dtype)
     right.products(left, columns, out)
-    if cancels(function, left, right):
+    if cancels(function, right, left):
         largest = function.largest_norm(right.dtype)
         return right.rbf_from_products(left, columns, out, float(function.gamma), largest)
     return function.from_products(out, left.norms, right.norms[columns])
