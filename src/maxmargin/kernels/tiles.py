@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 # Tiles of this many rows and columns: large enough for BLAS to reach its speed.
 TILE_ROWS = 512
 TILE_COLUMNS = 1024
-# Float32 values of few products from which on two threads are faster than one (some 200 µs), and
-# the products that take as long as what else there is to do for a value.
+# Float32 values from which on two threads are faster than one (some 200 µs), and multiplications
+# per value that take as long as its element-wise pass and store.
 _WORTH_THREADS = 300_000
 _MULTIPLIES_PER_PASS = 32
 # From this many samples on, their sums are worth the layout that saves storing the values.
@@ -171,7 +171,7 @@ def _row_tiles(samples: Samples) -> list[tuple[slice, Samples]]:
 
 
 def _columns_of_tile(n_rows: int, right: Samples) -> int:
-    """Columns of a tile: wider where the rows are few, but at least one tile a thread."""
+    """Columns of a tile: wider where the rows are few, but at least one tile per thread."""
     work = n_rows * right.n * (1 + right.multiplies_per_value / _MULTIPLIES_PER_PASS)
     if work * right.dtype.itemsize < _WORTH_THREADS * 4:
         return max(1, right.n)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Samples = DenseSamples | SparseSamples
 
-# A dense product does 2·d flops a value at the speed of BLAS, a sparse one 2·nnz at about half of
+# A dense product does 2·d flops per value at the speed of BLAS, a sparse one 2·nnz at about half of
 # that speed (measured from d = 20 to d = 784): below this density the sparse one is faster.
 SPARSE_DENSITY = 0.4
 # Below this the fixed cost of a sparse row outweighs its few non-zeros.
