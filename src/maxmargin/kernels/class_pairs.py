@@ -67,5 +67,5 @@ class ClassPairs:
 
 
 def _values_of_pairs(sizes: list[int]) -> int:
-    """Values that are held at the same time: those within classes, those of one with others."""
+    """Values in memory at the same time: within all classes, and of one class with the others."""
     return sum(m * m for m in sizes) + max(sizes) * sum(sizes)

@@ -142,7 +142,7 @@ def _products_of_type(table, sample, start, stop, unit, out):
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def kernel_values(table, norms, unit, kind, gamma, coef0, degree, sample, norm, start, out):
-    """Kernel values of one sample with those from `start` on, as many as `out` has room for.
+    """Kernel values of one sample with the samples from `start` on, until `out` is full.
 
     Parameters
     ----------

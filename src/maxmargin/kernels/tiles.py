@@ -40,10 +40,13 @@ def samples_for(function: KernelFunction, X, dtype) -> Samples:
     return samples
 
 
-def cancels(function: KernelFunction, *samples: Samples) -> bool:
-    """Whether neighbours among the samples are too far from the origin for inner products."""
-    norm = min(part.largest_norm for part in samples)  # neighbours have about the same norm
-    return norm > function.largest_norm(samples[0].dtype)
+def cancels(function: KernelFunction, samples: Samples, others: Samples | None = None) -> bool:
+    """Whether neighbours among the samples are too far from the origin for inner products.
+
+    Neighbours have about the same norm, so that both must have large ones.
+    """
+    largest = function.largest_norm(samples.dtype)
+    return samples.largest_norm > largest and (others is None or others.largest_norm > largest)
 
 
 def check_finite(function: KernelFunction, norms: np.ndarray) -> None:
@@ -70,7 +73,7 @@ def kernel_tile(
     )
     out = scratch.array((left.n, columns.stop - columns.start), right.dtype)
     right.products(left, columns, out)
-    if cancels(function, left, right):
+    if cancels(function, right, left):
         largest = function.largest_norm(right.dtype)
         return right.rbf_from_products(left, columns, out, float(function.gamma), largest)
     return function.from_products(out, left.norms, right.norms[columns])
@@ -170,7 +173,7 @@ def _row_tiles(samples: Samples) -> list[tuple[slice, Samples]]:
 
 
 def _columns_of_tile(n_rows: int, right: Samples) -> int:
-    """Columns of a tile: wider where the rows are few, but at least one tile a thread."""
+    """Columns of a tile: wider where the rows are few, but at least one tile per thread."""
     work = n_rows * right.n * (1 + right.multiplies_per_value / _MULTIPLIES_PER_PASS)
     if work * right.dtype.itemsize < constants.VALUES_WORTH_THREADS * 4:
         return max(1, right.n)

@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 from maxmargin.kernels._elementwise import rbf_inplace
 
 # A panel row holds two 64-byte vectors: two independent sums hide the latency of the additions.
-# Four need fewer instructions a value, but waste more where a panel is not full.
+# Four need fewer instructions per value, but waste more where a panel is not full.
 _VECTOR_BYTES = 64
 _VECTORS_PER_PANEL_ROW = 2
 _VECTORS_PER_WIDE_ROW = 4

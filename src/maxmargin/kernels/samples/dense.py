@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -22,7 +24,10 @@ class DenseSamples:
             X = np.subtract(X, mean, dtype=np.result_type(X.dtype, self.dtype))
         self.X = np.ascontiguousarray(X, dtype=self.dtype)
         self.norms = np.einsum("ij,ij->i", self.X, self.X)
-        self.largest_norm = float(self.norms.max(initial=0.0))
+
+    @cached_property
+    def largest_norm(self) -> float:
+        return float(self.norms.max(initial=0.0))
 
     @property
     def multiplies_per_value(self) -> float:

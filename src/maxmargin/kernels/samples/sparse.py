@@ -35,7 +35,10 @@ class SparseSamples:
         self.indices = X.indices.astype(np.int32, copy=False)
         self.indptr = X.indptr.astype(np.int64, copy=False)
         self.norms = _products.squared_norms(self.data, self.indptr).astype(self.dtype)
-        self.largest_norm = float(self.norms.max(initial=0.0))
+
+    @cached_property
+    def largest_norm(self) -> float:
+        return float(self.norms.max(initial=0.0))
 
     @property
     def multiplies_per_value(self) -> float:
