@@ -27,8 +27,8 @@ def sampled_factor(
 
     Where a diagonal entry is negative, as with the constant of a polynomial kernel, it is K plus
     a constant that has none: the sums of β being fixed, this is the same problem. None where
-    that takes more than `max_rank` columns, or where no entry is positive. All pivots of the first round
-    come from one block of samples spread over the data, which leaves few for the
+    that takes more than `max_rank` columns, or where no entry is positive. All pivots of the
+    first round come from one block of samples spread over the data, which leaves few for the
     rounds after it. Time n · rank², memory n · rank. `expected` is what `expected_rank`
     says, where somebody has asked it.
     """
