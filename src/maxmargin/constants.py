@@ -26,6 +26,8 @@ VALUES_WORTH_THREADS = 300_000
 # Multiplications of a value that take as long as to gather it from a row outside the processor's
 # cache: about 2 ns on two cores.
 CHEAP_MULTIPLIES = 128
+# Features from which on several kernel rows of one matrix product are cheaper than one by one.
+FEATURES_WORTH_PRODUCTS = 48
 # Bytes of a float64 kernel matrix up to which all values are float64; larger ones have float32
 # rows, which take half the time and memory. (benchmarks/small.py)
 DOUBLE_PRECISION_BYTES = 2 * 2**20

@@ -29,6 +29,11 @@ def c_svc(
     return signs, np.minimum(bounds, 0.0), np.maximum(bounds, 0.0)
 
 
+def are_bounds(costs: np.ndarray, scale: float) -> bool:
+    """Whether all C are the bounds of the problem themselves; see `c_svc`."""
+    return bool((costs * scale < _HARD_MARGIN).all())
+
+
 def n_at_largest_cost(beta: np.ndarray, costs: np.ndarray, scale: float) -> int:
     """Samples whose β has met the bound that stands for their C."""
     replaced = costs * scale >= _HARD_MARGIN

@@ -132,7 +132,7 @@ def certificate_from(problem: Problem, beta: np.ndarray, residual: np.ndarray) -
 
 def infeasibility_of(beta: np.ndarray, lower, upper, totals: tuple[float, ...] = (0.0,)) -> float:
     """How far β is beyond its bounds or off its sums, relative to their size; 0 if feasible."""
-    beyond, total, positive, negative = _feasibility(beta, lower, upper)
+    beyond, total, positive, negative = feasibility(beta, lower, upper)
     if not np.isfinite(total):
         return np.inf
     sums = (positive, negative) if len(totals) == 2 else (total,)
@@ -142,7 +142,7 @@ def infeasibility_of(beta: np.ndarray, lower, upper, totals: tuple[float, ...] =
 
 
 @njit(cache=True, nogil=True)
-def _feasibility(beta, lower, upper):
+def feasibility(beta, lower, upper):
     """Largest part of its range that a β is beyond its bound; Σβ, Σβ⁺, Σβ⁻."""
     beyond, positive, negative, total = 0.0, 0.0, 0.0, 0.0
     for t in range(beta.size):
@@ -193,9 +193,9 @@ def violation_and_levels(
     """
     found = extremes(beta, residual, lower, upper, epsilon, by_sign)
     if not by_sign:
-        violation, level = _pair_and_level(*found[:4])
+        violation, level = pair_and_level(*found[:4])
         return violation, (level,)
-    first, second = _pair_and_level(*found[:4]), _pair_and_level(*found[4:])
+    first, second = pair_and_level(*found[:4]), pair_and_level(*found[4:])
     return max(first[0], second[0]), (first[1], second[1])
 
 
@@ -203,13 +203,16 @@ def violation_and_intercept(
     beta: np.ndarray, residual: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> tuple[float, float]:
     """The same for a problem with one sum and without a tube."""
-    return _pair_and_level(*extremes(beta, residual, lower, upper, 0.0, False)[:4])
+    return pair_and_level(*extremes(beta, residual, lower, upper, 0.0, False)[:4])
 
 
-def _pair_and_level(highest: float, lowest: float, total: float, n_free: int):
+@njit(cache=True, nogil=True)
+def pair_and_level(highest, lowest, total, n_free):
+    """The violation of the maximal pair, and the multiplier that goes with it."""
     level = total / n_free if n_free else 0.5 * (highest + lowest)
     if np.isinf(level):  # no sample can grow, or none can shrink
-        level = next((v for v in (highest, lowest) if np.isfinite(v)), 0.0)
+        level = highest if np.isfinite(highest) else lowest
+        level = level if np.isfinite(level) else 0.0
     elif np.isnan(level):
         level = 0.0 if np.isinf(highest) else np.nan
     return max(0.0, highest - lowest), level

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
 from maxmargin.monitor import Progress
@@ -54,6 +54,61 @@ class ProblemReport:
     details: dict = field(default_factory=dict)
 
 
+class ReportTable(Sequence[ProblemReport]):
+    """Reports of many problems as columns; each is made when it is read.
+
+    Parameters
+    ----------
+    labels : names of the classes
+    first, second : the two classes of each problem, −1 for all the others
+    statuses, status : the words, and the number of the word of each problem
+    columns : the other fields that differ, name → array with an entry per problem
+    same : the fields that are the same for all
+    others : reports of problems that have more to tell, by number
+    """
+
+    def __init__(
+        self, *, labels, first, second, statuses: list[str], status, columns: dict, same: dict,
+        others: dict[int, ProblemReport],
+    ):  # fmt: skip
+        self._labels, self._first, self._second = labels, first, second
+        self._statuses, self._status = statuses, status
+        self._columns, self._same, self._others = columns, same, others
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def __getitem__(self, at):
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        number = range(len(self))[at]
+        if number in self._others:
+            return self._others[number]
+        fields = {name: column[number].item() for name, column in self._columns.items()}
+        last = Progress(
+            fields["seconds"], fields["n_iter"], fields["kkt_violation"], fields["objective"],
+            fields["n_support"],
+        )  # fmt: skip
+        second = self._second[number]
+        other = "rest" if second < 0 else self._labels[second]
+        return ProblemReport(
+            problem=f"{self._labels[self._first[number]]} vs {other}",
+            status=self._statuses[self._status[number]],
+            history=(last,),
+            **fields,
+            **self._same,
+        )
+
+    def column(self, name: str) -> list:
+        """One field of all problems; of words only the distinct ones."""
+        if name == "status":
+            return [self._statuses[number] for number in sorted(set(self._status.tolist()))]
+        if name in self._columns:
+            return self._columns[name].tolist()
+        own = [self._same[name]] if len(self._others) < len(self) else []
+        return own + [getattr(report, name) for report in self._others.values()]
+
+
 class FitReport:
     """The reports of all binary problems, and the same fields for the fit as a whole.
 
@@ -63,7 +118,7 @@ class FitReport:
     """
 
     def __init__(
-        self, problems: list[ProblemReport], *, seconds: float, n_support: int, tol: float
+        self, problems: Sequence[ProblemReport], *, seconds: float, n_support: int, tol: float
     ):
         self.problems = problems
         self.seconds = seconds
@@ -79,12 +134,18 @@ class FitReport:
     def __getitem__(self, at: int) -> ProblemReport:
         return self.problems[at]
 
+    def _column(self, name: str) -> list:
+        """One field of all problems."""
+        if isinstance(self.problems, ReportTable):
+            return self.problems.column(name)
+        return [getattr(problem, name) for problem in self.problems]
+
     def _distinct(self, name: str) -> str:
-        return " | ".join(dict.fromkeys(getattr(problem, name) for problem in self.problems))
+        return " | ".join(dict.fromkeys(self._column(name)))
 
     def _largest(self, name: str) -> float:
         """The largest; unknown (NaN) where one of them is, which `max` may pass over."""
-        values = [getattr(problem, name) for problem in self.problems]
+        values = self._column(name)
         return math.nan if any(map(math.isnan, values)) else max(values)
 
     @property
@@ -97,23 +158,23 @@ class FitReport:
 
     @property
     def status(self) -> str:
-        return min((problem.status for problem in self.problems), key=_STATUS_ORDER.index)
+        return min(self._column("status"), key=_STATUS_ORDER.index)
 
     @property
     def exact(self) -> bool:
-        return all(problem.exact for problem in self.problems)
+        return all(self._column("exact"))
 
     @property
     def n_iter(self) -> int:
-        return sum(problem.n_iter for problem in self.problems)
+        return sum(self._column("n_iter"))
 
     @property
     def kernel_evaluations(self) -> int:
-        return sum(problem.kernel_evaluations for problem in self.problems)
+        return sum(self._column("kernel_evaluations"))
 
     @property
     def objective(self) -> float:
-        return sum(problem.objective for problem in self.problems)
+        return sum(self._column("objective"))
 
     @property
     def duality_gap(self) -> float:

@@ -43,7 +43,7 @@ def check_format(X, name: str = "X") -> None:
         raise ValueError(f"{name} is not a valid sparse matrix ({size}): {error}.") from None
 
 
-def combined_rows(coefficients: np.ndarray, X) -> sp.csr_array:
+def combined_rows(coefficients, X) -> sp.csr_array:
     """coefficients @ X for a CSR matrix X, in memory that follows the features that occur in it.
 
     SciPy's product takes memory for all features, however few of them are not zero.
@@ -51,8 +51,9 @@ def combined_rows(coefficients: np.ndarray, X) -> sp.csr_array:
     features, columns = np.unique(X.indices, return_inverse=True)
     narrow = sp.csr_array((X.data, columns, X.indptr), shape=(X.shape[0], len(features)))
     product = sp.csr_array(coefficients @ narrow)
+    product.eliminate_zeros()
     parts = (product.data, features[product.indices], product.indptr)
-    return sp.csr_array(parts, shape=(len(coefficients), X.shape[1]))
+    return sp.csr_array(parts, shape=(coefficients.shape[0], X.shape[1]))
 
 
 def _check_compressed(X) -> None:

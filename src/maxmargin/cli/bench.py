@@ -137,13 +137,13 @@ def _judge(model, X, y) -> tuple[float, float]:
     tasks = binary_tasks(data.codes, len(data.classes), "ovo")
     dual_coef = model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_
     sign = -1.0 if len(data.classes) == 2 else 1.0
-    by_task = coefficients_by_task(sign * dual_coef, model.n_support_, len(tasks))
+    by_task = coefficients_by_task(sign * dual_coef, model.n_support_)
     gamma = judge._resolve_gamma(data.X, None)
     problems = LocalSource(judge, data, tasks, gamma).problems([None] * len(tasks))
     violation, objective = 0.0, 0.0
-    for task, (problem, _), coefficients in zip(tasks, problems, by_task.T, strict=True):
+    for number, (task, (problem, _)) in enumerate(zip(tasks, problems, strict=True)):
         beta = np.zeros(len(y))
-        beta[model.support_] = coefficients
+        beta[model.support_] = by_task[[number]].toarray()[0]
         certificate = certify(problem, beta[task.index])
         violation = max(violation, certificate.kkt_violation)
         objective += certificate.objective

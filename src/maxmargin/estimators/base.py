@@ -64,6 +64,10 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
         gamma = self._resolve_gamma(data.X, data.sample_weights)
         return training().LocalSource(self, data, tasks, gamma)
 
+    def _layout(self, data) -> tuple | None:
+        """How the problems of a fit share its samples, where they can be solved together."""
+        return None
+
     def _check_solver(self, solver, data) -> None:
         """One sentence for what a solver does not go with."""
 

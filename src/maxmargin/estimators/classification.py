@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from maxmargin.estimators.base import BaseSVM
 from maxmargin.estimators.fitted import fitted_attributes
 from maxmargin.estimators.inputs import TrainingData, validate_training_data
 from maxmargin.estimators.multiclass import BinaryTask, binary_tasks, merge
-from maxmargin.estimators.warm_start import warm_starts
+from maxmargin.estimators.warm_start import warm_start_of_all, warm_starts
 from maxmargin.warn import warn_user
 
 
@@ -27,16 +28,22 @@ class BaseSVClassifier(BaseSVM):
     def _validate(self, X, y, sample_weight) -> TrainingData:
         return validate_training_data(self, X, y, sample_weight)
 
-    def _formulate(self, data: TrainingData) -> list[BinaryTask]:
+    def _formulate(self, data: TrainingData) -> Sequence[BinaryTask]:
         return binary_tasks(data.codes, len(data.classes), self.multi_class)
 
-    def _starts(self, data: TrainingData, tasks: list[BinaryTask]) -> list[np.ndarray | None]:
+    def _starts(self, data: TrainingData, tasks: Sequence[BinaryTask]) -> list[np.ndarray | None]:
         return warm_starts(self, data, tasks)
+
+    def _layout(self, data: TrainingData):
+        return data.layout(self.multi_class) if self._formulation == "c_svc" else None
+
+    def _start_of_all(self, data: TrainingData, order: np.ndarray, n_tasks: int):
+        return warm_start_of_all(self, data, order, n_tasks)
 
     def _assemble(
         self,
         data: TrainingData,
-        tasks: list[BinaryTask],
+        tasks: Sequence[BinaryTask],
         answers: list[tuple[np.ndarray, float]],
         gamma: float,
     ) -> dict:
@@ -44,6 +51,10 @@ class BaseSVClassifier(BaseSVM):
         unsolved = [(np.zeros(len(task.index)), 0.0) for task in tasks[len(answers) :]]
         betas, intercepts = zip(*answers, *unsolved, strict=True)
         support, n_support, dual_coef = merge(tasks, list(betas), data.codes, len(data.classes))
+        return self._merged(data, support, n_support, dual_coef, np.array(intercepts), gamma)
+
+    def _merged(self, data: TrainingData, support, n_support, dual_coef, intercept, gamma) -> dict:
+        """The attributes of support vectors of all tasks, class by class, in LIBSVM's layout."""
         return fitted_attributes(
             classes=data.classes,
             class_weight=data.class_weight,
@@ -51,7 +62,7 @@ class BaseSVClassifier(BaseSVM):
             vectors=self._vectors_of(data.X, support),
             n_support=n_support,
             dual_coef=dual_coef,
-            intercept=np.array(intercepts),
+            intercept=intercept,
             shape=data.X.shape if hasattr(data.X, "shape") else (_num_samples(data.X),),
             X_fit=data.X if callable(self.kernel) else None,
             C=self.C,

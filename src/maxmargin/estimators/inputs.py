@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 
@@ -43,7 +44,25 @@ class TrainingData:
     def n(self) -> int:
         return len(self.codes)
 
-    def class_pairs(self, tasks: list) -> tuple[list[tuple[int, int]], list[np.ndarray]]:
+    def layout(self, multi_class: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """How the problems of a fit share its samples: order, bounds, problems.
+
+        Samples in the order of groups, where each group begins and the last ends, and for each
+        problem the class with label +1, its group, and the other group or −1. Groups are the
+        classes, or all samples where there are two classes or each is against the rest.
+        """
+        everything, n_classes = np.flatnonzero(self.codes >= 0), len(self.classes)
+        if n_classes == 2 or multi_class == "ovr":
+            positive = np.arange(1 if n_classes == 2 else n_classes)
+            problems = np.stack([positive, 0 * positive, 0 * positive - 1], axis=1)
+            return everything, np.array([0, len(everything)]), problems
+        order = everything[np.argsort(self.codes[everything], kind="stable")]
+        sizes = np.bincount(self.codes[everything], minlength=n_classes)
+        first, second = np.triu_indices(n_classes, 1)
+        bounds = np.concatenate([[0], np.cumsum(sizes)])
+        return order, bounds, np.stack([first, first, second], axis=1)
+
+    def class_pairs(self, tasks: Sequence) -> tuple[list[tuple[int, int]], list[np.ndarray]]:
         """The two classes of each task, and the members of each class; nothing one-vs-rest."""
         pairs = [(task.positive, task.negative) for task in tasks if task.negative is not None]
         return pairs, members_of_classes(self.codes, len(self.classes)) if pairs else []

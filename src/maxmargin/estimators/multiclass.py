@@ -7,10 +7,12 @@ the order of the classes. One-vs-rest has one coefficient a class.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import pairwise
 
 import numpy as np
+import scipy.sparse as sp
 
 from maxmargin.formulations import c_svc, n_at_largest_cost
 
@@ -42,10 +44,29 @@ class BinaryTask:
 
 def members_of_classes(codes: np.ndarray, n_classes: int) -> list[np.ndarray]:
     """The samples of each class, in their own order."""
-    return [np.flatnonzero(codes == code) for code in range(n_classes)]
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(n_classes + 1))
+    return [order[start:stop] for start, stop in pairwise(ends)]
 
 
-def binary_tasks(codes: np.ndarray, n_classes: int, multi_class: str) -> list[BinaryTask]:
+class PairTasks(Sequence[BinaryTask]):
+    """The tasks of all pairs of classes, each made when it is asked for: there may be many."""
+
+    def __init__(self, codes: np.ndarray, n_classes: int):
+        self._members = members_of_classes(codes, n_classes)
+        self._first, self._second = np.triu_indices(n_classes, 1)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def __getitem__(self, at):
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        i, j = int(self._first[at]), int(self._second[at])
+        return _task(i, j, self._members[i], self._members[j])
+
+
+def binary_tasks(codes: np.ndarray, n_classes: int, multi_class: str) -> Sequence[BinaryTask]:
     """The binary problems of a training set.
 
     Parameters
@@ -61,8 +82,7 @@ def binary_tasks(codes: np.ndarray, n_classes: int, multi_class: str) -> list[Bi
             BinaryTask(i, other, everything, np.where(codes[everything] == i, 1.0, -1.0))
             for i in range(1 if n_classes == 2 else n_classes)
         ]
-    members = members_of_classes(codes, n_classes)
-    return [_task(i, j, members[i], members[j]) for i, j in combinations(range(n_classes), 2)]
+    return PairTasks(codes, n_classes)
 
 
 def _task(positive, negative, positives, negatives) -> BinaryTask:
@@ -72,7 +92,7 @@ def _task(positive, negative, positives, negatives) -> BinaryTask:
 
 
 def merge(
-    tasks: list[BinaryTask], betas: list[np.ndarray], codes: np.ndarray, n_classes: int
+    tasks: Sequence[BinaryTask], betas: list[np.ndarray], codes: np.ndarray, n_classes: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Support vectors of all problems together: (support, n_support, dual_coef)."""
     nonzero = [np.flatnonzero(beta) for beta in betas]
@@ -95,25 +115,25 @@ def merge(
     return support, n_support, dual_coef
 
 
-def coefficients_by_task(dual_coef: np.ndarray, n_support: np.ndarray, n_tasks: int) -> np.ndarray:
-    """The (n_support_vectors, n_tasks) coefficients of the binary decision functions."""
+def coefficients_by_task(dual_coef, n_support: np.ndarray) -> sp.csr_array:
+    """The coefficients of the binary decision functions, of shape (n_tasks, n_support_vectors).
+
+    Sparse: a support vector of class i takes part in n_classes − 1 of n_classes (n_classes − 1) / 2
+    pairs, and in few of these with a coefficient that is not zero.
+    """
     n_classes = len(n_support)
     if dual_coef.shape[0] != n_classes - 1:
-        return np.ascontiguousarray(dual_coef.T)
-    ends = np.concatenate([[0], np.cumsum(n_support)])
-    coefficients = np.zeros((dual_coef.shape[1], n_tasks))
-    for task, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        of_i, of_j = slice(ends[i], ends[i + 1]), slice(ends[j], ends[j + 1])
-        coefficients[of_i, task] = dual_coef[j - 1, of_i]
-        coefficients[of_j, task] = dual_coef[i, of_j]
-    return coefficients
+        return sp.csr_array(dual_coef)
+    entries = sp.coo_array(dual_coef)
+    other, vector = entries.coords
+    own = np.repeat(np.arange(n_classes), n_support)[vector]
+    # Row r of the coefficients of class i belongs to class r, or to class r + 1 from i on.
+    first, second = np.minimum(own, other), np.maximum(own, other + 1)
+    n_tasks = n_classes * (n_classes - 1) // 2
+    shape = n_tasks, dual_coef.shape[1]
+    return sp.csr_array((entries.data, (pair_number(first, second, n_classes), vector)), shape)
 
 
-def votes(decisions: np.ndarray, n_classes: int) -> np.ndarray:
-    """The class with most pairwise wins; of equals the first, as in LIBSVM."""
-    count = np.zeros((len(decisions), n_classes), np.int64)
-    for task, (i, j) in enumerate(combinations(range(n_classes), 2)):
-        first_wins = decisions[:, task] > 0
-        count[:, i] += first_wins
-        count[:, j] += ~first_wins
-    return np.argmax(count, axis=1)
+def pair_number(first, second, n_classes: int):
+    """The place of a pair of classes among all pairs, as LIBSVM orders them; first < second."""
+    return first * (2 * n_classes - first - 1) // 2 + second - first - 1

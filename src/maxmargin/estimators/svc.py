@@ -9,13 +9,13 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators.classification import BaseSVClassifier
+from maxmargin.estimators.decision import decision_functions
 from maxmargin.estimators.deferred import dask_collections
 from maxmargin.estimators.inputs import is_dask_collection, validate_features
-from maxmargin.estimators.multiclass import coefficients_by_task, votes
+from maxmargin.estimators.multiclass import coefficients_by_task
 from maxmargin.estimators.probability import ProbabilityMixin
 from maxmargin.parallel import resolve_n_jobs, session
 from maxmargin.sparse_format import check_format, combined_rows
@@ -224,10 +224,9 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         n_classes = len(self.classes_)
         if n_classes > 2 and (self.break_ties or self.multi_class == "ovr"):
             return self.classes_.take(np.argmax(self.decision_function(X), axis=1))
-        decisions = self._decisions(X)
         if n_classes == 2:
-            return self.classes_.take(np.where(decisions[:, 0] > 0, 0, 1))
-        return self.classes_.take(votes(decisions, n_classes))
+            return self.classes_.take(np.where(self._decisions(X, "tasks")[:, 0] > 0, 0, 1))
+        return self.classes_.take(self._decisions(X, "votes"))
 
     def decision_function(self, X):
         """Decision values of the samples in X.
@@ -241,7 +240,10 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         """
         if is_dask_collection(X):
             return self._lazily("decision_function", X)
-        return self._shaped(self._decisions(X))
+        check_is_fitted(self)
+        form = self._form()
+        values = self._decisions(X, form)
+        return -values[:, 0] if len(self.classes_) == 2 else values
 
     @available_if(_has_stages)
     def staged_decision_function(self, X):
@@ -256,35 +258,35 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
             With several binary problems each has as many support vectors as the
             stage says, or all that it needs.
         """
+        from maxmargin.decisions import in_form
         from maxmargin.estimators.staged import staged_decisions
 
-        for decisions in staged_decisions(self, self._validate_for_predict(X)):
-            yield self._shaped(decisions)
+        X, form, n_classes = self._validate_for_predict(X), self._form(), len(self.classes_)
+        for decisions in staged_decisions(self, X):
+            values = in_form(np.ascontiguousarray(decisions.T), form, n_classes)
+            yield -values[:, 0] if n_classes == 2 else values
 
     def _lazily(self, method: str, X):
         check_is_fitted(self)
         return dask_collections().lazily(self, method, X)
 
-    def _shaped(self, decisions: np.ndarray) -> np.ndarray:
-        """Values of the binary decision functions in the shape that the user asked for."""
-        n_classes = len(self.classes_)
-        if n_classes == 2:
-            return -decisions[:, 0]
+    def _form(self) -> str:
+        """The form of decision values that the parameters ask for."""
+        if len(self.classes_) == 2:
+            return "tasks"
         if self.multi_class == "ovr":
             if self.decision_function_shape == "ovo":
                 raise ValueError(
                     "decision_function_shape='ovo' needs a model of pairs: fit with "
                     "multi_class='ovo', not 'ovr'."
                 )
-            return decisions
-        if self.decision_function_shape == "ovr":
-            return _ovr_decision_function(decisions < 0, -decisions, n_classes)
-        return decisions
+            return "tasks"
+        return "classes" if self.decision_function_shape == "ovr" else "tasks"
 
-    def _decisions(self, X) -> np.ndarray:
-        """Values of all binary decision functions, in LIBSVM's sign."""
+    def _decisions(self, X, form: str) -> np.ndarray:
+        """Values of all binary decision functions, in LIBSVM's sign and in that form."""
         X = self._validate_for_predict(X)
-        return self._expansion(X, slice(None), self._task_coefficients()) + self._intercept_
+        return decision_functions(self).evaluate(X, form, resolve_n_jobs(self.n_jobs))
 
     def _expansion(self, X, chosen, coefficients: np.ndarray) -> np.ndarray:
         """Kernel values with the support vectors `chosen`, times coefficients."""
@@ -300,12 +302,6 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
             kernel = KernelFunction(self.kernel, self._gamma, self.coef0, self.degree)
             vectors = self.support_vectors_[chosen]
             return model.kernel_expansion(kernel, X, vectors, coefficients)
-
-    def _task_coefficients(self) -> np.ndarray:
-        dual_coef = self._dual_coef_
-        if sp.issparse(dual_coef):
-            dual_coef = dual_coef.toarray()
-        return coefficients_by_task(dual_coef, self._n_support, len(self._intercept_))
 
     def _validate_for_predict(self, X):
         check_is_fitted(self)
@@ -351,7 +347,7 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         if not hasattr(self, "_n_support"):
             raise AttributeError("coef_ is not available before fit.")
         sign = -1.0 if len(self.classes_) == 2 else 1.0
-        coefficients = sign * self._task_coefficients().T
+        coefficients = sign * coefficients_by_task(self._dual_coef_, self._n_support)
         if self._sparse:
             coef = combined_rows(coefficients, self.support_vectors_)
             coef.data.flags.writeable = False

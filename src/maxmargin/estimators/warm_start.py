@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -9,21 +11,42 @@ from maxmargin.estimators.inputs import TrainingData
 from maxmargin.estimators.multiclass import BinaryTask, coefficients_by_task
 
 
-def warm_starts(model, data: TrainingData, tasks: list[BinaryTask]) -> list[np.ndarray | None]:
+def warm_starts(model, data: TrainingData, tasks: Sequence[BinaryTask]) -> list[np.ndarray | None]:
     """β of the last fit for each task, scaled to the present C; None for a cold start."""
     if not model.warm_start or not _continues_last_fit(model, data, len(tasks)):
         return [None] * len(tasks)
-    stored = model._dual_coef_
-    dual_coef = stored.toarray() if sp.issparse(stored) else stored
-    by_task = coefficients_by_task(dual_coef, model._n_support, len(tasks))
-    both_finite = np.isfinite(model.C) and np.isfinite(model._fit_C)
-    scale = model.C / model._fit_C if both_finite else 1.0
-    starts = []
-    for task, coefficients in zip(tasks, by_task.T, strict=True):
-        beta = np.zeros(data.n)
-        beta[model.support_] = coefficients * scale
+    by_task = coefficients_by_task(model._dual_coef_, model._n_support)
+    scale, starts, beta = scale_of(model), [], np.zeros(data.n)
+    for task, start, stop in zip(tasks, by_task.indptr, by_task.indptr[1:], strict=False):
+        used = model.support_[by_task.indices[start:stop]]
+        beta[used] = by_task.data[start:stop] * scale
         starts.append(beta[task.index])
+        beta[used] = 0.0
     return starts
+
+
+def warm_start_of_all(
+    model, data: TrainingData, order: np.ndarray, n_tasks: int
+) -> np.ndarray | None:
+    """The same for all tasks in one array of LIBSVM's layout, for the samples in that order."""
+    if not model.warm_start or not _continues_last_fit(model, data, n_tasks):
+        return None
+    stored = model._dual_coef_
+    dual_coef = stored.toarray() if sp.issparse(stored) else np.asarray(stored)
+    pairs = n_tasks > 1 and model.multi_class == "ovo"
+    if len(dual_coef) != (len(data.classes) - 1 if pairs else n_tasks):
+        return None  # of pairs then, of one-vs-rest now, or the other way round
+    column = np.zeros(data.n, np.int64)
+    column[order] = np.arange(len(order))
+    start = np.zeros((len(dual_coef), len(order)))
+    start[:, column[model.support_]] = dual_coef * scale_of(model)
+    return start
+
+
+def scale_of(model) -> float:
+    """What the last β is multiplied with: bounds have moved with C."""
+    both_finite = np.isfinite(model.C) and np.isfinite(model._fit_C)
+    return model.C / model._fit_C if both_finite else 1.0
 
 
 def _continues_last_fit(model, data: TrainingData, n_tasks: int) -> bool:

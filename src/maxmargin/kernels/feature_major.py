@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # Columns of a row that are computed together, so that they stay in the first-level cache.
 TILE = 1024
 _MAX_BYTES = 256 * 2**20
-_LINEAR, _POLYNOMIAL, _RBF, _SIGMOID = 0, 1, 2, 3
-_KINDS = {"linear": _LINEAR, "poly": _POLYNOMIAL, "rbf": _RBF, "sigmoid": _SIGMOID}
+LINEAR, POLYNOMIAL, RBF, SIGMOID = 0, 1, 2, 3
+KINDS = {"linear": LINEAR, "poly": POLYNOMIAL, "rbf": RBF, "sigmoid": SIGMOID}
 
 
 class FeatureMajorSamples:
@@ -63,7 +63,7 @@ def feature_major(samples: Samples, function: KernelFunction) -> FeatureMajorSam
     else:
         table = _bits(samples)
     parameters = (
-        of_dtype(unit**2), _KINDS[function.name], of_dtype(function.gamma),
+        of_dtype(unit**2), KINDS[function.name], of_dtype(function.gamma),
         of_dtype(function.coef0), function.degree,
     )  # fmt: skip
     return FeatureMajorSamples(table, samples.norms, parameters)
@@ -130,12 +130,25 @@ def _products_of_type(table, sample, start, stop, unit, out):
 
     def sum_over_features(table, sample, start, stop, unit, out):
         out[:] = 0
+        chosen, count = np.empty(4, np.int64), 0
         for feature in range(len(sample)):
-            own = sample[feature]
-            if own != 0:
-                others = table[feature, start:stop]
+            if sample[feature] != 0:
+                chosen[count] = feature
+                count += 1
+            if count == 4:
+                # Four features per pass: the sums are read and written less often.
+                a, b, c, d = chosen[0], chosen[1], chosen[2], chosen[3]
+                own_a, own_b, own_c, own_d = sample[a], sample[b], sample[c], sample[d]
+                of_a, of_b = table[a, start:stop], table[b, start:stop]
+                of_c, of_d = table[c, start:stop], table[d, start:stop]
                 for j in range(len(out)):
-                    out[j] += own * others[j]
+                    pair = own_a * of_a[j] + own_b * of_b[j]
+                    out[j] += pair + (own_c * of_c[j] + own_d * of_d[j])
+                count = 0
+        for place in range(count):
+            own, others = sample[chosen[place]], table[chosen[place], start:stop]
+            for j in range(len(out)):
+                out[j] += own * others[j]
 
     return shared_bits if isinstance(table.dtype, types.Integer) else sum_over_features
 
@@ -152,9 +165,9 @@ def kernel_values(table, norms, unit, kind, gamma, coef0, degree, sample, norm, 
     stop = start + len(out)
     _products(table, sample, start, stop, unit, out)
     tile = out.reshape((1, len(out)))
-    if kind == _RBF:
+    if kind == RBF:
         rbf_inplace(tile, norm, norms[start:stop], gamma)
-    elif kind == _POLYNOMIAL:
+    elif kind == POLYNOMIAL:
         polynomial_inplace(tile, gamma, coef0, degree)
-    elif kind == _SIGMOID:
+    elif kind == SIGMOID:
         sigmoid_inplace(tile, gamma, coef0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -16,10 +17,14 @@ from maxmargin.kernels.tiles import (
     expansion,
     fill,
     fill_streaming,
+    fill_symmetric,
     samples_for,
     sum_values,
 )
 from maxmargin.parallel import run_blocks, split
+
+if TYPE_CHECKING:
+    from maxmargin.kernels.samples.dense import DenseSamples
 
 
 class FeatureKernelMatrix(KernelMatrix):
@@ -133,6 +138,36 @@ class FeatureKernelMatrix(KernelMatrix):
 
     def features(self):
         return self.X if self._index is None else self.X[self._index]
+
+    def fill_symmetric(self, out: np.ndarray, of: slice | None = None) -> None:
+        """out = K of all samples or of consecutive ones, half of it computed."""
+        samples = self._samples if of is None else self._samples.part(of)
+        fill_symmetric(self.function, samples, out)
+        self.counter.add(samples.n * (samples.n + 1) // 2)
+
+    def row_source(self) -> tuple | None:
+        """What compiled code computes rows from; None where inner products do not suffice.
+
+        Samples feature by feature, one by one, and one by one for matrix products, which are
+        the faster ones from some dozens of features on; norms; parameters of the kernel.
+        """
+        from maxmargin.kernels.feature_major import KINDS
+
+        function, samples, nothing = self.function, self._samples, np.empty((0, 0), self.dtype)
+        if cancels(function, samples):
+            return None
+        dense = None if samples.is_sparse else cast("DenseSamples", samples)
+        if dense is not None and dense.n_features >= constants.FEATURES_WORTH_PRODUCTS:
+            parameters = (
+                0.0, KINDS[function.name], float(function.gamma), float(function.coef0),
+                int(function.degree),
+            )  # fmt: skip
+            return nothing, nothing, dense.X, dense.norms, parameters
+        found = self.feature_major()
+        if found is None:
+            return None
+        one_by_one = np.ascontiguousarray(found.table.T)
+        return found.table, one_by_one, nothing, found.norms, found.parameters
 
     def feature_major(self):
         from maxmargin.kernels.feature_major import feature_major

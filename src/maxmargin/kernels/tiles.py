@@ -91,6 +91,20 @@ def fill(function: KernelFunction, left: Samples, right: Samples, out, slots=Non
     run_blocks(fill_tile, pairs(_row_tiles(left), columns))
 
 
+def fill_symmetric(function: KernelFunction, samples: Samples, out: np.ndarray) -> None:
+    """The same of samples with each other: half of the tiles are computed, the others mirrored."""
+    tiles = split(samples.n, constants.TILE_ROWS)
+
+    def fill_tile(tile) -> None:
+        rows, columns = tile
+        values = kernel_tile(function, samples.part(rows), samples, columns)
+        out[rows, columns] = values
+        if rows != columns:
+            out[columns, rows] = values.T
+
+    run_blocks(fill_tile, [(a, b) for place, a in enumerate(tiles) for b in tiles[place:]])
+
+
 def fill_streaming(function: KernelFunction, left: Samples, rows_of_X, n: int, out) -> None:
     """The same where the right samples are rows of X, `rows_of_X(slice)`, in the type of `left`.
 

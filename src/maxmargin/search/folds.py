@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from traceback import format_exc
 from typing import Any
@@ -40,7 +41,7 @@ class Fold:
     """
 
     data: TrainingData
-    tasks: list[BinaryTask]
+    tasks: Sequence[BinaryTask]
 
     def __init__(self, cv_data: CVData, split: int, estimator: SVC):
         X, y = cv_data.X, cv_data.y

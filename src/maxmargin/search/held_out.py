@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.decisions import in_form
 from maxmargin.estimators.svc import SVC
 from maxmargin.search.folds import Fold
 
@@ -52,9 +53,11 @@ class HeldOutSVC(SVC):
         model._solved = solved
         return model
 
-    def _decisions(self, X):
-        known = X is self._solved.fold.X_test
-        return self._solved.decisions if known else super()._decisions(X)
+    def _decisions(self, X, form):
+        if X is not self._solved.fold.X_test:
+            return super()._decisions(X, form)
+        values = np.ascontiguousarray(self._solved.decisions.T)
+        return in_form(values, form, len(self.classes_))
 
     def __getattr__(self, name: str):
         if name not in _MADE_WHEN_ASKED or "_solved" not in self.__dict__:

@@ -9,20 +9,39 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from maxmargin.report import FitReport
+from maxmargin.report import FitReport, ProblemReport
 from maxmargin.solution import Status
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.registry import make_solver
 from maxmargin.training.boundary import Outcome
 from maxmargin.training.watch import FitWatch
 from maxmargin.warn import warn_user
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The answers to all problems of a fit.
+
+    Attributes
+    ----------
+    attributes : the fitted attributes that they become
+    n_iter : iterations of each problem
+    stages : the models on the way of each problem, or None where its solver keeps none
+    reports : of each problem
+    """
+
+    attributes: dict
+    n_iter: np.ndarray
+    stages: list
+    reports: Sequence[ProblemReport]
 
 
 class TrainingSource(ABC):
@@ -32,6 +51,14 @@ class TrainingSource(ABC):
     @abstractmethod
     def names(self) -> list[str]:
         """The name of each problem in the report."""
+
+    @property
+    def n_problems(self) -> int:
+        return len(self.names)
+
+    def together(self, solver: Solver, watch: FitWatch, seed: int) -> Answers | None:
+        """The answers to all problems at once; None where they are solved one by one."""
+        return None
 
     @abstractmethod
     def outcomes(self, solver: Solver, watch: FitWatch, seed: int) -> Iterator[Outcome]:
@@ -55,25 +82,37 @@ def train(estimator, X, y, sample_weight):
     seed = int(check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max))
     outcomes: list[Outcome] = []
     watch = FitWatch(
-        estimator, len(source.names), X, y, sample_weight, start,
+        estimator, source.n_problems, X, y, sample_weight, start,
         lambda beta, intercept: source.now(outcomes, beta, intercept),
     )  # fmt: skip
     with watch.fitting():
         with watch.interrupt.listening():
-            for outcome in source.outcomes(solver, watch, seed):
-                outcomes.append(outcome)
-                _warn_unless_converged(estimator, outcome)
-        estimator.__dict__.update(source.attributes(outcomes))
-        estimator.n_iter_ = np.array([outcome.n_iter for outcome in outcomes], dtype=np.int32)
-        estimator._stages = [outcome.stages for outcome in outcomes]
+            answers = source.together(solver, watch, seed)
+            if answers is None:
+                for outcome in source.outcomes(solver, watch, seed):
+                    outcomes.append(outcome)
+                    warn_unless_converged(estimator, outcome.status, outcome.details)
+                answers = _from_outcomes(source, outcomes)
+        estimator.__dict__.update(answers.attributes)
+        estimator.n_iter_, estimator._stages = answers.n_iter, answers.stages
         estimator.fit_report_ = FitReport(
-            [outcome.report(name) for name, outcome in zip(source.names, outcomes, strict=True)],
+            answers.reports,
             seconds=time.perf_counter() - start,
             n_support=len(estimator.support_),
             tol=estimator.tol,
         )
         estimator._finish(X, y, sample_weight)
     return estimator
+
+
+def _from_outcomes(source: TrainingSource, outcomes: list[Outcome]) -> Answers:
+    """The answers of problems that were solved one by one."""
+    return Answers(
+        source.attributes(outcomes),
+        np.array([outcome.n_iter for outcome in outcomes], dtype=np.int32),
+        [outcome.stages for outcome in outcomes],
+        [outcome.report(name) for name, outcome in zip(source.names, outcomes, strict=True)],
+    )
 
 
 def check_formulation(estimator, solver: Solver) -> None:
@@ -100,13 +139,14 @@ def resolve_gamma(estimator, n_features: int, variance) -> float:
     return 1.0 / (n_features * spread) if spread != 0 else 1.0
 
 
-def _warn_unless_converged(estimator, outcome: Outcome) -> None:
-    if outcome.status is Status.CONVERGED:
+def warn_unless_converged(estimator, status: Status, details: dict) -> None:
+    """Say in one sentence how a problem ended, if not at its optimum."""
+    if status is Status.CONVERGED:
         return
-    message = outcome.status.message(
+    message = status.message(
         max_iter=estimator.max_iter, time_limit=estimator.time_limit, tol=estimator.tol
     )
-    n_beyond = outcome.details.get("beyond_hard_margin")
+    n_beyond = details.get("beyond_hard_margin")
     if n_beyond:
         message = (
             f"C={estimator.C:g} asks for a hard margin, and {n_beyond} samples cannot have it: the "

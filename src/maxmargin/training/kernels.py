@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from sklearn.utils.validation import _num_samples
@@ -17,7 +17,7 @@ from maxmargin.kernels.user_values import CallableKernelMatrix, PrecomputedKerne
 
 
 def kernels_of_tasks(
-    estimator, data, tasks: list, gamma: float, memory: int, only_values: bool
+    estimator, data, tasks: Sequence, gamma: float, memory: int, only_values: bool
 ) -> Iterator[KernelMatrix]:
     """The kernel matrix of each task, made when its turn comes.
 
@@ -30,11 +30,11 @@ def kernels_of_tasks(
     if hold and not all_fit:
         classes, members = data.class_pairs(tasks)
         if classes and ClassPairs.worth_it([len(part) for part in members], memory):
-            kernel = _kernel_matrix(estimator, data.X, gamma, memory, np.float64)
+            kernel = kernel_matrix(estimator, data.X, gamma, memory, np.float64)
             pairs = ClassPairs(kernel, members)
             yield from (pairs.pair(first, second) for first, second in classes)
             return
-    kernel = _kernel_matrix(estimator, data.X, gamma, memory, precision_of_rows(n))
+    kernel = kernel_matrix(estimator, data.X, gamma, memory, precision_of_rows(n))
     kernel.origin.row_buffers = BufferPool(for_many=len(tasks) > 1)
     kernel = kernel.in_memory() if all_fit else kernel
     computed = kernel.evaluations
@@ -46,7 +46,8 @@ def kernels_of_tasks(
         yield part
 
 
-def _kernel_matrix(estimator, X, gamma: float, memory: int, dtype) -> KernelMatrix:
+def kernel_matrix(estimator, X, gamma: float, memory: int, dtype) -> KernelMatrix:
+    """The kernel matrix of the samples X; of a built-in kernel with values of that type."""
     n, kernel = _num_samples(X), estimator.kernel
     if kernel == "precomputed":
         return PrecomputedKernelMatrix(np.asarray(X))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from maxmargin.solvers.base import Solver
 from maxmargin.training.boundary import Outcome, solve_certified
 from maxmargin.training.fit import TrainingSource
 from maxmargin.training.kernels import kernels_of_tasks
+from maxmargin.training.together import solve_together
 from maxmargin.training.watch import FitWatch
 
 # Problems up to this size take less time than to hand them from thread to thread.
@@ -34,7 +35,7 @@ class LocalSource(TrainingSource):
     gamma : the number behind the estimator's gamma
     """
 
-    def __init__(self, estimator, data, tasks: list, gamma: float):
+    def __init__(self, estimator, data, tasks: Sequence, gamma: float):
         self.estimator, self.data, self.tasks, self.gamma = estimator, data, tasks, gamma
 
     @property
@@ -50,9 +51,19 @@ class LocalSource(TrainingSource):
         answers.append((beta, intercept))
         return self.estimator._assemble(self.data, self.tasks, answers, self.gamma)
 
-    def outcomes(self, solver: Solver, watch: FitWatch, seed: int) -> Iterator[Outcome]:
+    @property
+    def n_problems(self):
+        return len(self.tasks)
+
+    def together(self, solver, watch, seed):
+        return solve_together(self, solver, watch, seed)
+
+    def outcomes(
+        self, solver: Solver, watch: FitWatch, seed: int, starts: list | None = None
+    ) -> Iterator[Outcome]:
         estimator = self.estimator
-        starts = estimator._starts(self.data, self.tasks)
+        if starts is None:
+            starts = estimator._starts(self.data, self.tasks)
         with session(resolve_n_jobs(estimator.n_jobs)):
             thread_safe = solver.capabilities.thread_safe
             concurrent = thread_safe and not watch.one_by_one and self._worth_threads()

@@ -45,6 +45,14 @@ class DenseSamples:
         part.largest_norm = self.largest_norm
         return part
 
+    def part(self, rows: slice) -> DenseSamples:
+        """Consecutive samples, not copied."""
+        part = object.__new__(DenseSamples)
+        part.n, part.n_features, part.dtype = rows.stop - rows.start, self.n_features, self.dtype
+        part.X, part.norms, part.mean = self.X[rows], self.norms[rows], self.mean
+        part.largest_norm = self.largest_norm
+        return part
+
     def products(self, left, columns: slice, out: np.ndarray) -> None:
         """out[i, j] = ⟨left sample i, sample columns.start + j⟩."""
         np.matmul(left.X, self.X[columns].T, out=out)

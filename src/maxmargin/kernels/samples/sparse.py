@@ -54,6 +54,17 @@ class SparseSamples:
         part.largest_norm = self.largest_norm
         return part
 
+    def part(self, rows: slice) -> SparseSamples:
+        """Consecutive samples, whose entries are not copied."""
+        ends = self.indptr[rows.start : rows.stop + 1]
+        entries = slice(ends[0], ends[-1])
+        part = SparseSamples._of(
+            self.data[entries], self.indices[entries], ends - ends[0], self.norms[rows],
+            self.n_features,
+        )  # fmt: skip
+        part.largest_norm = self.largest_norm
+        return part
+
     def products(self, left, columns: slice, out: np.ndarray) -> None:
         if self.n_features <= _WIDE_FEATURES:
             self._products(left, columns, out)

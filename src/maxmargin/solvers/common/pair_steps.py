@@ -21,9 +21,9 @@ SECOND_ORDER, MAXIMAL_VIOLATING_PAIR, EXHAUSTIVE = 0, 1, 2
 
 # Parts of the largest diagonal entry that stand for a curvature that is not positive, as in LIBSVM:
 # indefinite kernels have such pairs, and so do equal samples. Single precision loses more of it.
-_LEAST_CURVATURE = 1e-12
-_LEAST_CURVATURE_SINGLE = 1e-7
-_TINY = 1e-30
+LEAST_CURVATURE = 1e-12
+LEAST_CURVATURE_SINGLE = 1e-7
+TINY = 1e-30
 _BLOCK = 512
 _NOWHERE = np.float32(2**24)
 _FAST = {"nnan", "nsz", "contract", "arcp", "reassoc"}
@@ -42,7 +42,7 @@ def set_penalties(beta, lower, upper, grow_penalty, shrink_penalty):
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _update_block(residual, row_i, row_j, delta, grow_penalty, shrink_penalty):
+def update_block(residual, row_i, row_j, delta, grow_penalty, shrink_penalty):
     """Residual of one block after a step; its largest growing and least shrinking value."""
     kind = residual.dtype.type
     step, highest, lowest = kind(delta), kind(-np.inf), kind(np.inf)
@@ -55,7 +55,7 @@ def _update_block(residual, row_i, row_j, delta, grow_penalty, shrink_penalty):
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _extremes_of_block(residual, grow_penalty, shrink_penalty):
+def extremes_of_block(residual, grow_penalty, shrink_penalty):
     kind = residual.dtype.type
     highest, lowest = kind(-np.inf), kind(np.inf)
     for t in range(residual.size):
@@ -65,7 +65,7 @@ def _extremes_of_block(residual, grow_penalty, shrink_penalty):
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _gains_of_block(residual, shrink_penalty, row_i, diagonal, diagonal_i, highest, least, gains):
+def gains_of_block(residual, shrink_penalty, row_i, diagonal, diagonal_i, highest, least, gains):
     """Decrease (f_i − f_t)² / (K_ii + K_tt − 2K_it) of the pairs (i, t), in single precision."""
     best, highest = np.float32(0.0), residual.dtype.type(highest)
     for t in range(residual.size):
@@ -88,7 +88,7 @@ def _second_order_partner(residual, shrink_penalty, row_i, diagonal, i, highest,
     start = 0
     while start < n:
         stop = min(start + _BLOCK, n)
-        gain = _gains_of_block(
+        gain = gains_of_block(
             residual[start:stop], shrink_penalty[start:stop], row_i[start:stop],
             diagonal[start:stop], diagonal_i, highest, least, gains[start:stop],
         )  # fmt: skip
@@ -98,7 +98,7 @@ def _second_order_partner(residual, shrink_penalty, row_i, diagonal, i, highest,
         start = stop
     if best == 0.0:
         return -1
-    return best_block + _first(gains[best_block : best_block + _BLOCK], best)
+    return best_block + first_place(gains[best_block : best_block + _BLOCK], best)
 
 
 # The place of an extreme value is looked for without leaving the loop early, which would keep it
@@ -107,7 +107,7 @@ def _second_order_partner(residual, shrink_penalty, row_i, diagonal, i, highest,
 
 
 @njit(cache=True, nogil=True)
-def _first(values, wanted):
+def first_place(values, wanted):
     """Index of the first value that is the wanted one."""
     index = _NOWHERE
     for t in range(values.size):
@@ -116,7 +116,7 @@ def _first(values, wanted):
 
 
 @njit(cache=True, nogil=True)
-def _first_sum(residual, penalty, wanted):
+def first_sum(residual, penalty, wanted):
     """Index of the first sample whose residual and penalty have the wanted sum."""
     kind = residual.dtype.type
     index, wanted = _NOWHERE, kind(wanted)
@@ -178,7 +178,7 @@ def smo_steps(
     start = 0
     while start < n:
         stop = min(start + _BLOCK, n)
-        high, low = _extremes_of_block(
+        high, low = extremes_of_block(
             residual[start:stop], grow_penalty[start:stop], shrink_penalty[start:stop]
         )
         if high > highest:
@@ -189,8 +189,8 @@ def smo_steps(
 
     gains = np.empty(n, np.float32)
     largest = np.float64(np.abs(diagonal).max())
-    least_single = np.float32(_LEAST_CURVATURE_SINGLE * largest + _TINY)
-    least = _LEAST_CURVATURE * largest + _TINY
+    least_single = np.float32(LEAST_CURVATURE_SINGLE * largest + TINY)
+    least = LEAST_CURVATURE * largest + TINY
     if rows.itemsize == 4:
         least = np.float64(least_single)
     steps = 0
@@ -203,7 +203,7 @@ def smo_steps(
             i, j = _best_pair(rows, slot_of, residual, grow_penalty, shrink_penalty, n, least)
         else:
             stop = high_block + _BLOCK
-            i = high_block + _first_sum(
+            i = high_block + first_sum(
                 residual[high_block:stop], grow_penalty[high_block:stop], highest
             )
             if slot_of[i] < 0:
@@ -216,7 +216,7 @@ def smo_steps(
                 )  # fmt: skip
             if j < 0:
                 stop = low_block + _BLOCK
-                j = low_block + _first_sum(
+                j = low_block + first_sum(
                     residual[low_block:stop], shrink_penalty[low_block:stop], lowest
                 )
         # The stamp comes first: fetching the partner's row must not drop this one.
@@ -249,7 +249,7 @@ def smo_steps(
         start = 0
         while start < n:
             stop = min(start + _BLOCK, n)
-            high, low = _update_block(
+            high, low = update_block(
                 residual[start:stop], row_i[start:stop], row_j[start:stop], delta,
                 grow_penalty[start:stop], shrink_penalty[start:stop],
             )  # fmt: skip

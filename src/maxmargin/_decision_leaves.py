@@ -1,0 +1,153 @@
+"""Compiled passes over tiles of decision values, of shape (n_tasks, n_samples).
+
+Pairs are numbered as in LIBSVM: (0, 1), (0, 2), …, (1, 2), …
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_SUM = {"reassoc", "contract", "nsz"}
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _pair(first, second, n_classes):
+    """Number of the pair of two classes, first < second."""
+    return first * (2 * n_classes - first - 1) // 2 + second - first - 1
+
+
+@njit(cache=True, nogil=True)
+def add_class_blocks(blocks, numbers, begins, bounds, n_classes, values, tile):
+    """tile += coefficients @ values for support vectors that are stored class by class.
+
+    The first class of a pair comes before the second, and its first block sets the values of
+    the pair, whatever was there before: a tile of many pairs is not read once more to clear it.
+
+    Parameters
+    ----------
+    blocks : one C-contiguous block of shape (its vectors, n_classes − 1) after the other
+    numbers : the class of each block
+    begins : whether it is the first block of its class
+    bounds : where the vectors of each block begin in `values`, and where the last ends
+    values : C-contiguous array of shape (n_vectors, n_samples)
+    """
+    n_samples = values.shape[1]
+    others = n_classes - 1
+    product = np.empty((others, n_samples))
+    start_of_block = 0
+    for b in range(numbers.size):
+        i, start, stop = numbers[b], bounds[b], bounds[b + 1]
+        size = others * (stop - start)
+        block = blocks[start_of_block : start_of_block + size].reshape((stop - start, others))
+        start_of_block += size
+        if size == 0:  # a class without support vectors
+            product[:] = 0.0
+        else:
+            np.dot(block.T, values[start:stop], product)
+        for other in range(i):
+            target, source = tile[_pair(other, i, n_classes)], product[other]
+            for r in range(n_samples):
+                target[r] += source[r]
+        first = _pair(i, i + 1, n_classes)
+        for other in range(i, others):
+            target, source = tile[first + other - i], product[other]
+            if begins[b]:
+                for r in range(n_samples):
+                    target[r] = source[r]
+            else:
+                for r in range(n_samples):
+                    target[r] += source[r]
+
+
+@njit(cache=True, nogil=True, fastmath=_SUM)
+def _dot(a, b):
+    total = 0.0
+    for t in range(a.size):
+        total += a[t] * b[t]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def add_class_blocks_of_few(blocks, numbers, begins, bounds, n_classes, values, tile):
+    """The same for few samples, without BLAS; `values` has shape (n_samples, n_vectors)."""
+    n_samples = values.shape[0]
+    others = n_classes - 1
+    product = np.empty(others)
+    start_of_block = 0
+    for b in range(numbers.size):
+        i, start, stop = numbers[b], bounds[b], bounds[b + 1]
+        first = _pair(i, i + 1, n_classes)
+        for r in range(n_samples):
+            product[:] = 0.0
+            at = start_of_block
+            for s in range(start, stop):
+                value, row = values[r, s], blocks[at : at + others]
+                for other in range(others):
+                    product[other] += value * row[other]
+                at += others
+            for other in range(i):
+                tile[_pair(other, i, n_classes), r] += product[other]
+            if begins[b]:
+                tile[first : first + others - i, r] = product[i:]
+            else:
+                tile[first : first + others - i, r] += product[i:]
+        start_of_block += others * (stop - start)
+
+
+@njit(cache=True, nogil=True)
+def products_of_few(left, right, out):
+    """out[i, r] = ⟨left row i, right row r⟩, without waking the threads of BLAS."""
+    for i in range(left.shape[0]):
+        for r in range(right.shape[0]):
+            out[i, r] = _dot(left[i], right[r])
+
+
+@njit(cache=True, nogil=True)
+def votes(tile, n_classes):
+    """The class with most pairwise wins for each sample; of equals the first, as in LIBSVM."""
+    n_samples = tile.shape[1]
+    wins = np.zeros((n_classes, n_samples), np.int32)
+    task = 0
+    for i in range(n_classes):
+        for j in range(i + 1, n_classes):
+            values, of_i, of_j = tile[task], wins[i], wins[j]
+            for r in range(n_samples):
+                first = np.int32(values[r] > 0)
+                of_i[r] += first
+                of_j[r] += np.int32(1) - first
+            task += 1
+    best = np.zeros(n_samples, np.int64)
+    for r in range(n_samples):
+        for i in range(1, n_classes):
+            if wins[i, r] > wins[best[r], r]:
+                best[r] = i
+    return best
+
+
+@njit(cache=True, nogil=True)
+def confidences(tile, n_classes):
+    """Wins per class plus its sum of decision values, squeezed into (−⅓, ⅓).
+
+    The same numbers, and sums in the same order, as scikit-learn's decision function of
+    shape "ovr".
+    """
+    n_samples = tile.shape[1]
+    wins = np.zeros((n_classes, n_samples))
+    total = np.zeros((n_classes, n_samples))
+    task = 0
+    for i in range(n_classes):
+        for j in range(i + 1, n_classes):
+            values = tile[task]
+            for r in range(n_samples):
+                second = 1.0 if values[r] < 0 else 0.0
+                wins[i, r] += 1.0 - second
+                wins[j, r] += second
+                total[i, r] += values[r]
+                total[j, r] -= values[r]
+            task += 1
+    result = np.empty((n_samples, n_classes))
+    for r in range(n_samples):
+        for i in range(n_classes):
+            result[r, i] = wins[i, r] + total[i, r] / (3.0 * (abs(total[i, r]) + 1.0))
+    return result

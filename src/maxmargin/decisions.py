@@ -1,0 +1,306 @@
+"""Values of the binary decision functions of a fitted model, class by class.
+
+One-vs-one stores n_classes − 1 coefficients per support vector. The kernel values of a
+tile of samples with the support vectors of class i, times the coefficients of that class,
+are what class i contributes to its n_classes − 1 pairs: 2·n·n_SV·(n_classes − 1) operations
+for all pairs together. What does not depend on the samples is made once per model.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin._decision_leaves import (
+    add_class_blocks,
+    add_class_blocks_of_few,
+    confidences,
+    products_of_few,
+    votes,
+)
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.tiles import cancels, kernel_tile, samples_for
+from maxmargin.kernels.user_values import call_kernel
+from maxmargin.parallel import run_blocks, session, split
+
+# Samples and support vectors of one tile of kernel values, and bytes of a tile of decision values.
+_TILE_ROWS = 512
+_TILE_VECTORS = 1024
+_TILE_BYTES = 2**23
+_FEWEST_ROWS = 8
+# Products up to which one compiled loop is faster than to wake BLAS and its threads.
+_FEW_PRODUCTS = 1_000_000
+
+
+class DecisionFunctions:
+    """All binary decision functions of a model, in LIBSVM's sign.
+
+    Parameters
+    ----------
+    values : where the terms of the sums come from
+    intercept : array of shape (n_tasks,)
+    n_classes : number of classes
+    """
+
+    def __init__(self, values: _Terms, intercept: np.ndarray, n_classes: int):
+        self._terms, self._n_classes = values, n_classes
+        self._intercept = np.ascontiguousarray(intercept, np.float64)[:, np.newaxis]
+
+    def evaluate(self, X, form: str, n_jobs: int) -> np.ndarray:
+        """The decision values of all samples in one of the forms of `in_form`, tile by tile."""
+        terms = self._terms.prepared(X)
+        n, n_tasks = terms.n_samples(X), len(self._intercept)
+        thread = (
+            threading.local()
+        )  # one tile per thread: new memory for each would be cleared first
+
+        def evaluate(rows: slice) -> np.ndarray:
+            size = n_tasks * (rows.stop - rows.start)
+            if not hasattr(thread, "memory"):
+                thread.memory = np.empty(size)
+            tile = thread.memory[:size].reshape(n_tasks, -1)
+            terms.fill(X, rows, tile)
+            tile += self._intercept
+            return in_form(tile, form, self._n_classes)
+
+        if n * terms.products <= _FEW_PRODUCTS:
+            return evaluate(slice(0, n))
+        fitting = _TILE_BYTES // (8 * n_tasks)
+        with session(n_jobs):
+            tiles = split(n, min(_TILE_ROWS, max(_FEWEST_ROWS, fitting)))
+            return np.concatenate(run_blocks(evaluate, tiles))
+
+
+def in_form(tile: np.ndarray, form: str, n_classes: int) -> np.ndarray:
+    """Decision values of shape (n_tasks, n_samples) in the form that is asked for.
+
+    Parameters
+    ----------
+    form : "tasks" for the values themselves, of shape (n_samples, n_tasks); of pairs also
+        "votes" for the class with most wins, of equals the first, and "classes" for wins and
+        confidences of shape (n_samples, n_classes)
+    """
+    if form == "votes":
+        return votes(tile, n_classes)
+    return confidences(tile, n_classes) if form == "classes" else tile.T.copy()
+
+
+class _Terms(ABC):
+    """Puts the sums over support vectors into tiles of decision values.
+
+    Attributes
+    ----------
+    products : multiplications per sample, about
+    """
+
+    products: float
+
+    def prepared(self, X) -> _Terms:
+        """The terms for these samples, where something is computed for all of them at once."""
+        return self
+
+    def n_samples(self, X) -> int:
+        return X.shape[0]
+
+    @abstractmethod
+    def fill(self, X, rows: slice, tile: np.ndarray) -> None:
+        """tile[task, r] = Σ_s coefficient[task, s] · k(row rows.start + r of X, vector s)."""
+
+
+class NoTerms(_Terms):
+    """The sums over no support vectors, as of a fit that was stopped before its first step."""
+
+    products = 0.0
+
+    def fill(self, X, rows, tile):
+        tile[:] = 0.0
+
+
+class Coefficients:
+    """Coefficients of all support vectors, in the order in which tiles want them.
+
+    Parameters
+    ----------
+    dual_coef : array of LIBSVM's layout, one row per other class (pairs) or per task
+    n_support : support vectors per class
+    n_tasks : number of binary decision functions
+    """
+
+    def __init__(self, dual_coef: np.ndarray, n_support: np.ndarray, n_tasks: int):
+        n_classes = len(n_support)
+        self.n_vectors, self.n_tasks = dual_coef.shape[1], n_tasks
+        # Two classes and one-vs-rest have one row per task.
+        self.by_pair = n_tasks > 1 and dual_coef.shape[0] == n_classes - 1
+        self.size = dual_coef.size
+        ends = np.concatenate([[0], np.cumsum(n_support)])
+        self._chunks: list[tuple[slice, tuple]] = []
+        if not self.by_pair:
+            for chunk in split(self.n_vectors, _TILE_VECTORS):
+                self._chunks.append((chunk, (np.ascontiguousarray(dual_coef[:, chunk]),)))
+            return
+        pieces = [
+            (number, start + part.start, start + part.stop)
+            for number, (start, stop) in enumerate(pairwise(ends))
+            for part in split(stop - start, _TILE_VECTORS) or [slice(0, 0)]
+        ]
+        while pieces:
+            first, taken = pieces[0][1], 1
+            while taken < len(pieces) and pieces[taken][2] - first <= _TILE_VECTORS:
+                taken += 1
+            mine, pieces = pieces[:taken], pieces[taken:]
+            blocks = np.concatenate([dual_coef[:, a:b].T.ravel() for _, a, b in mine])
+            numbers = np.array([number for number, _, _ in mine])
+            begins = np.array([start == ends[number] for number, start, _ in mine])
+            bounds = np.array([first, *(stop for _, _, stop in mine)]) - first
+            chunk = slice(int(first), int(mine[-1][2]))
+            self._chunks.append((chunk, (blocks, numbers, begins, bounds, n_classes)))
+
+    def __iter__(self) -> Iterator[slice]:
+        """The support vectors, as many at a time as a tile has."""
+        return (chunk for chunk, _ in self._chunks)
+
+    def of_task(self) -> np.ndarray:
+        """The coefficients of the only task."""
+        return np.concatenate([parts[0][0] for _, parts in self._chunks])
+
+    def clear(self, tile: np.ndarray) -> None:
+        """Prepare a tile for `add` of all chunks in turn; those of pairs set it themselves."""
+        if not self.by_pair:
+            tile[:] = 0.0
+
+    def add(self, place: int, values: np.ndarray, tile: np.ndarray) -> None:
+        """tile += coefficients of one chunk @ values of shape (n_vectors, n_samples)."""
+        _, parts = self._chunks[place]
+        if self.by_pair:
+            add_class_blocks(*parts, np.ascontiguousarray(values), tile)  # type: ignore[call-arg]
+        else:
+            tile += parts[0] @ values
+
+    def add_few(self, place: int, values: np.ndarray, tile: np.ndarray) -> None:
+        """The same for few samples and values of shape (n_samples, n_vectors)."""
+        _, parts = self._chunks[place]
+        if self.by_pair:
+            add_class_blocks_of_few(*parts, values, tile)  # type: ignore[call-arg]
+        else:
+            tile += parts[0] @ values.T
+
+
+class FeatureTerms(_Terms):
+    """Kernel values of samples with features."""
+
+    def __init__(self, function: KernelFunction, vectors, coefficients: Coefficients):
+        self._function, self._coefficients = function, coefficients
+        self._basis: Any = samples_for(function, vectors, np.float64)
+        self._parts: list[Any] = [self._basis.part(chunk) for chunk in coefficients]
+        # Sums of one task over sparse vectors need no kernel values in memory.
+        summable = coefficients.n_tasks == 1 and function.name == "rbf" and coefficients.n_vectors
+        self._of_task = coefficients.of_task() if summable else None
+        each = self._basis.multiplies_per_value + coefficients.size / max(1, self._basis.n)
+        self.products = self._basis.n * each
+
+    def fill(self, X, rows, tile):
+        basis: Any = self._basis
+        samples = basis.like(X[rows])
+        everything, function = slice(0, samples.n), self._function
+        self._coefficients.clear(tile)
+        near = not cancels(function, basis, samples)
+        if self._of_task is not None and basis.is_sparse and near:
+            basis.add_rbf_expansion(function.gamma, self._of_task, samples, everything, tile[0])
+            return
+        few = near and not basis.is_sparse and samples.n * self.products <= _FEW_PRODUCTS
+        for place, part in enumerate(self._parts):
+            if few:
+                values = np.empty((samples.n, part.n))
+                products_of_few(samples.X, part.X, values)
+                function.from_products(values, samples.norms, part.norms)
+                self._coefficients.add_few(place, values, tile)
+            else:
+                values = kernel_tile(function, part, samples, everything)
+                self._coefficients.add(place, values, tile)
+
+
+class PrecomputedTerms(_Terms):
+    """Kernel values from a matrix whose column s belongs to training sample s."""
+
+    def __init__(self, support: np.ndarray, coefficients: Coefficients):
+        self._support, self._coefficients = support, coefficients
+        self.products = coefficients.size
+
+    def fill(self, X, rows, tile):
+        self._coefficients.clear(tile)
+        for place, chunk in enumerate(self._coefficients):
+            values = X[rows, self._support[chunk]].T.astype(np.float64)
+            self._coefficients.add(place, values, tile)
+
+
+class CallableTerms(_Terms):
+    """Kernel values of a user's function, which sees all training samples as in scikit-learn."""
+
+    def __init__(self, function, X_fit, support: np.ndarray, coefficients: Coefficients):
+        self._function, self._X_fit = function, X_fit
+        self._of_matrix = PrecomputedTerms(support, coefficients)
+
+    def prepared(self, X):
+        return _CalledTerms(call_kernel(self._function, X, self._X_fit), self._of_matrix)
+
+    def fill(self, X, rows, tile):
+        raise NotImplementedError("Call prepared(X) first.")
+
+
+class _CalledTerms(_Terms):
+    def __init__(self, K: np.ndarray, terms: PrecomputedTerms):
+        self._K, self._terms, self.products = K, terms, terms.products
+
+    def n_samples(self, X):
+        return len(self._K)
+
+    def fill(self, X, rows, tile):
+        self._terms.fill(self._K, rows, tile)
+
+
+class LinearTerms(_Terms):
+    """Weights of the features, of which sparse data have only the ones that occur.
+
+    Parameters
+    ----------
+    vectors : the support vectors, dense or CSR
+    coefficients : array or sparse array of shape (n_tasks, n_support_vectors)
+    """
+
+    def __init__(self, vectors, coefficients):
+        self._features = occurring_features(vectors) if sp.issparse(vectors) else None
+        weights = coefficients @ _columns(vectors, self._features)
+        dense = weights.toarray() if sp.issparse(weights) else weights
+        self._weights = np.ascontiguousarray(dense, np.float64)
+        self.products = self._weights.size
+
+    def fill(self, X, rows, tile):
+        if self._features is not None:
+            tile[:] = (_columns(X[rows], self._features) @ self._weights.T).T
+            return
+        part = np.ascontiguousarray(X[rows], np.float64)
+        if len(part) * self.products <= _FEW_PRODUCTS:
+            products_of_few(self._weights, part, tile)
+        else:
+            np.matmul(self._weights, part.T, out=tile)
+
+
+def occurring_features(vectors) -> np.ndarray:
+    """Numbers of the features that a sparse matrix has, in order."""
+    return np.unique(vectors.indices)
+
+
+def _columns(X, features: np.ndarray | None):
+    """Those columns of X; its rows must be canonical CSR."""
+    if features is None:
+        return X
+    place = np.searchsorted(features, X.indices)
+    known = np.append(features, -1)[place] == X.indices
+    ends = np.concatenate([[0], np.cumsum(known)])[X.indptr]
+    return sp.csr_array((X.data[known], place[known], ends), shape=(X.shape[0], len(features)))

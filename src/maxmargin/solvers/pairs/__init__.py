@@ -1,0 +1,14 @@
+"""All binary problems of a fit as one job: compiled pair steps, kernel values shared."""
+
+from maxmargin.solvers.pairs.batch import Batch, BatchOutcome, solve_batch, worth_it
+from maxmargin.solvers.pairs.problems import CONVERGED, HARD, STEP_LIMIT
+
+__all__ = [
+    "CONVERGED",
+    "HARD",
+    "STEP_LIMIT",
+    "Batch",
+    "BatchOutcome",
+    "solve_batch",
+    "worth_it",
+]

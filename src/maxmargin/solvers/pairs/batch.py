@@ -1,0 +1,265 @@
+"""All binary problems of a fit as one job, on the session's threads.
+
+Kernel values are computed in float64, and only once: all of them beforehand where most will be
+wanted, else the rows that steps ask for. Each thread works on problems of its own inside compiled
+code. What turns out to be hard is left to another solver.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
+from maxmargin.kernels.in_memory import InMemoryKernel
+from maxmargin.kernels.interface import KernelMatrix
+from maxmargin.parallel import n_threads, run_blocks
+from maxmargin.solvers.pairs.problems import solve_problems
+
+# Problems of few samples leave hardly a kernel value unused.
+_FEW_SAMPLES = 64
+# Samples of a problem up to which pair steps without working sets are the faster way.
+_MOST_SAMPLES = 8192
+# Kernel values that the steps of one problem may read, about 0.1 s.
+_BUDGET = 50_000_000
+# Values that the problems of one compiled call have, about: some milliseconds.
+_VALUES_PER_CALL = 400_000
+# Kernel rows that a thread can at least keep of a problem.
+_FEWEST_ROWS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The binary problems of a fit, for samples in the order of their groups.
+
+    Attributes
+    ----------
+    problems : array of shape (n_problems, 3): class with label +1, its group, the other group
+        or −1 where one group has all samples
+    bounds : where each group begins among the samples, and where the last ends
+    codes, costs : class number and C of each sample
+    by_pair : whether groups are classes and problems their pairs
+    tol, max_iter : when a problem is solved, and when its steps end (−1: never)
+    """
+
+    problems: np.ndarray
+    bounds: np.ndarray
+    codes: np.ndarray
+    costs: np.ndarray
+    by_pair: bool
+    tol: float
+    max_iter: int = -1
+
+    @property
+    def n(self) -> int:
+        return len(self.codes)
+
+    def sizes(self) -> np.ndarray:
+        """Samples of each problem."""
+        of_group = np.append(np.diff(self.bounds), 0)
+        return of_group[self.problems[:, 1]] + of_group[self.problems[:, 2]]
+
+    def places(self, number: int, samples: np.ndarray) -> tuple:
+        """Where the coefficients of some samples of a problem are, see `shape`."""
+        if not self.by_pair:
+            return number, samples
+        g, h = self.problems[number, 1:]
+        return np.where(self.codes[samples] == g, h - 1, g), samples
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the coefficients of all problems.
+
+        Pairs share an array of shape (n_classes − 1, n): as in LIBSVM's layout a sample of
+        class i has one coefficient for each other class. Else there is a row per problem.
+        """
+        return len(self.bounds) - 2 if self.by_pair else len(self.problems), self.n
+
+
+class BatchOutcome:
+    """What became of the problems of a batch: arrays with an entry for each, unless said.
+
+    Attributes
+    ----------
+    coefficients : β, laid out as `Batch.shape` says
+    status : CONVERGED, STEP_LIMIT, or HARD for what is left to another solver
+    stopped : whether it was too late for its steps
+    n_iter, evaluations, n_support, n_bounded, objective, duality_gap, kkt_violation, intercept
+    seconds : of the problem, or the mean of those that were solved by the same call
+    """
+
+    def __init__(self, coefficients: np.ndarray, n: int):
+        self.coefficients = coefficients
+        self.counts, self.numbers = np.zeros((5, n), np.int64), np.zeros((4, n))
+        self.status, self.n_iter, self.evaluations, self.n_support, self.n_bounded = self.counts
+        self.objective, self.duality_gap, self.kkt_violation, self.intercept = self.numbers
+        self.seconds, self.stopped = np.zeros(n), np.zeros(n, bool)
+
+
+def worth_it(batch: Batch, memory: int) -> bool:
+    """Whether the problems are of the kind and size that this is for."""
+    sizes = batch.sizes()
+    if _wants_all_values(batch, sizes, memory):
+        return True
+    largest = int(sizes.max())
+    rows = 8 * largest * _FEWEST_ROWS * n_threads()
+    return largest <= _MOST_SAMPLES and rows <= memory // 2
+
+
+def _wants_all_values(batch: Batch, sizes: np.ndarray, memory: int) -> bool:
+    """Whether most kernel values will be used, so that all are better computed at once."""
+    return 8 * batch.n**2 <= memory and float(sizes.mean()) <= _FEW_SAMPLES
+
+
+def solve_batch(
+    batch: Batch,
+    kernel: KernelMatrix,
+    memory: int,
+    should_stop: Callable[[], bool],
+    coefficients: np.ndarray | None = None,
+) -> BatchOutcome | None:
+    """Solve the problems, each to its certificate; None if the kernel has no rows for it.
+
+    Parameters
+    ----------
+    kernel : the matrix of all samples in the order of the batch, in float64
+    memory : bytes that kernel values may take
+    should_stop : asked between two calls of some milliseconds
+    coefficients : β to start from, feasible; changed in place
+    """
+    sizes = batch.sizes()
+    values = (
+        _AllValues(kernel)
+        if _wants_all_values(batch, sizes, memory)
+        else _RowsOnDemand.of(kernel, batch, sizes, memory)
+    )
+    if values is None:
+        return None
+    if coefficients is None:
+        coefficients = np.zeros(batch.shape)
+    if coefficients.shape != batch.shape or coefficients.dtype != np.float64:
+        raise ValueError(
+            f"The start has shape {coefficients.shape} and type {coefficients.dtype}; the "
+            f"problems have coefficients of shape {batch.shape} and type float64."
+        )
+    if kernel.n != batch.n:
+        raise ValueError(f"The kernel matrix has {kernel.n} samples, the problems {batch.n}.")
+    found = BatchOutcome(coefficients, len(sizes))
+    diagonal = kernel.diagonal().astype(np.float32)
+    max_steps = batch.max_iter if batch.max_iter >= 0 else np.iinfo(np.int64).max
+
+    def solve(part: slice) -> None:
+        start = time.perf_counter()
+        stopped = should_stop()
+        with values.lent() as lent:
+            solve_problems(  # type: ignore[call-arg]
+                batch.problems, part.start, part.stop, batch.bounds, batch.codes, batch.costs,
+                diagonal, batch.by_pair, coefficients, *lent,
+                batch.tol, 0 if stopped else max_steps, _BUDGET, found.counts, found.numbers,
+            )  # fmt: skip
+        found.stopped[part] = stopped
+        found.seconds[part] = (time.perf_counter() - start) / (part.stop - part.start)
+
+    run_blocks(solve, _calls(sizes))
+    values.count_shared(batch, found.evaluations)
+    return found
+
+
+def _calls(sizes: np.ndarray) -> list[slice]:
+    """Problems one after the other, as many as a call of some milliseconds can take."""
+    work = np.cumsum(sizes.astype(np.float64) ** 2)
+    number = (work / _VALUES_PER_CALL).astype(np.int64)
+    ends = np.append(np.flatnonzero(np.diff(number)) + 1, len(sizes))
+    return [slice(int(a), int(b)) for a, b in zip(np.append(0, ends[:-1]), ends, strict=True)]
+
+
+class _AllValues:
+    """All kernel values in memory."""
+
+    def __init__(self, kernel: KernelMatrix):
+        before, nothing = kernel.evaluations, np.empty((0, 0))
+        values = kernel.as_array()
+        if values is None or values.dtype != np.float64:
+            self._copy = InMemoryKernel(kernel.n, kernel.positions(), kernel)
+            values = self._copy.as_array()
+            if isinstance(kernel, FeatureKernelMatrix):
+                kernel.fill_symmetric(values)
+            else:
+                kernel.block(np.arange(kernel.n), dtype=np.float64, out=values)
+        store = np.empty(0, np.int64), np.empty(0, np.int32)
+        source = nothing, nothing, nothing, np.empty(0), 0.0, 0, 0.0, 0.0, 0
+        self._lent = values.reshape(-1), True, 0, 0, *store, *source
+        self._computed = kernel.evaluations - before
+
+    @contextmanager
+    def lent(self) -> Iterator[tuple]:
+        yield self._lent
+
+    def count_shared(self, batch: Batch, evaluations: np.ndarray) -> None:
+        evaluations[0] += self._computed
+
+
+class _RowsOnDemand:
+    """Rows that are computed when a step wants them: within groups for all, others for one."""
+
+    def __init__(self, source: tuple, sizes: np.ndarray, of_group: np.ndarray, memory: int):
+        self._source = (*source[:4], *source[4])
+        threads, total = min(n_threads(), len(sizes)), memory // 8
+        shared = int((of_group**2).sum()) if len(sizes) > 1 else 0
+        self._shares = 0 < shared <= total // 2
+        if not self._shares:
+            shared = 0
+        private = min((total - shared) // threads, int(sizes.max()) ** 2)
+        at = np.cumsum(of_group**2) - of_group**2 if self._shares else np.full(len(of_group), -1)
+        self._store = at, np.zeros(int(of_group.sum()), np.int32)
+        self._memory = np.empty(shared + private * threads)
+        self._rooms = deque(
+            (shared + number * private, shared + (number + 1) * private)
+            for number in range(threads)
+        )
+
+    @classmethod
+    def of(cls, kernel: KernelMatrix, batch: Batch, sizes, memory: int) -> _RowsOnDemand | None:
+        if not isinstance(kernel, FeatureKernelMatrix):
+            return None
+        source = kernel.row_source()
+        # The rows of one problem are computed by one thread: large ones are better by blocks.
+        if source is None or (source[2].size > 0 and len(sizes) == 1):
+            return None
+        rows = cls(source, sizes, np.diff(batch.bounds), memory)
+        if rows._shares and source[2].size > 0:
+            rows._fill_groups(kernel, batch.bounds)
+        return rows
+
+    def _fill_groups(self, kernel: FeatureKernelMatrix, bounds: np.ndarray) -> None:
+        """Compute all values within groups, by matrix products."""
+        at, ready = self._store
+        for place, start, stop in zip(at, bounds[:-1], bounds[1:], strict=True):
+            values = self._memory[place : place + (stop - start) ** 2]
+            group = values.reshape(stop - start, stop - start)
+            kernel.fill_symmetric(group, slice(int(start), int(stop)))
+        ready[:] = 1
+
+    @contextmanager
+    def lent(self) -> Iterator[tuple]:
+        """The values, with a part of the memory for one thread."""
+        room = self._rooms.popleft()
+        try:
+            yield self._memory, False, *room, *self._store, *self._source
+        finally:
+            self._rooms.append(room)
+
+    def count_shared(self, batch: Batch, evaluations: np.ndarray) -> None:
+        """Values within a group count for its first problem."""
+        if not self._shares:
+            return
+        of_group = np.diff(batch.bounds)
+        rows = np.add.reduceat(self._store[1], batch.bounds[:-1])
+        # The first problems are those of the first group with the others.
+        evaluations[: len(rows) - 1] += (rows * of_group)[1:]
+        evaluations[0] += rows[0] * of_group[0]

@@ -1,0 +1,237 @@
+"""Compiled: problems of a batch, from their first step to the certificate."""
+
+# Numba leaves have no Python types that mypy could follow.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from maxmargin.optimality import FEASIBLE, extremes, feasibility, gap_of, pair_and_level
+from maxmargin.solvers.pairs.rows import fetch
+from maxmargin.solvers.pairs.steps import (
+    LIMIT,
+    SMALL,
+    TOO_MUCH,
+    least_curvature,
+    pair_steps,
+    steps_of_few,
+)
+
+# What became of a problem; one that is hard is left to another solver.
+CONVERGED, STEP_LIMIT, HARD = 0, 1, 2
+# Part of tol that the steps aim at, and how often they begin again from an exact residual.
+_TARGET = 0.9
+_PASSES = 5
+# Part of its range within which a β of a start is put on its bound, and of Σ|β| that is rounding.
+_SNAP = 1e-12
+_ROUNDING = 1e-14
+
+
+@njit(cache=True, nogil=True)
+def solve_problems(
+    problems, begin, end, bounds, codes, costs, diagonal, by_pair, coefficients,
+    memory, whole, room_start, room_stop, shared_at, ready,
+    table, samples, features, norms, unit, kind, gamma, coef0, degree,
+    tol, max_steps, budget, counts, numbers,
+):  # fmt: skip
+    """Solve the problems from `begin` to `end`; the arguments are those of `_solve_part`.
+
+    They are handed over one by one, since the interpreter takes long over tuples of arrays.
+    """
+    source = table, samples, features, norms, (unit, kind, gamma, coef0, degree)
+    values = memory, whole, (room_start, room_stop), (shared_at, ready), source
+    samples_of = bounds, codes, costs, diagonal, by_pair
+    limits, found = (tol, max_steps, budget), (counts, numbers)
+    _solve_part(problems, (begin, end), samples_of, coefficients, values, limits, found)
+
+
+@njit(cache=True, nogil=True)
+def _solve_part(problems, part, samples_of, coefficients, values, limits, found):
+    """Solve a part of the problems, each to its certificate.
+
+    Parameters
+    ----------
+    problems : array of shape (n_problems, 3), see `Batch`
+    part : the first problem, and the one after the last
+    samples_of : bounds of the groups; class, C and float32 diagonal of each sample; whether
+        coefficients are those of pairs
+    coefficients : β of all problems, in which they start and end
+    values : memory, whether it has all kernel values, room for a problem (two places), what is
+        kept within groups (two arrays), and the samples that values are computed from
+    limits : tol, steps, and kernel values that the steps of a problem may read
+    found : arrays with an entry per problem: status, n_iter, evaluations, n_support, n_bounded;
+        objective, duality gap, KKT violation, intercept
+    """
+    bounds, codes, costs, all_diagonal, by_pair = samples_of
+    memory, whole, room, store, source = values
+    largest = 0
+    for p in range(part[0], part[1]):
+        largest = max(largest, _size(problems[p], bounds))
+    work = np.empty((5, largest))
+    all_places = np.empty((2, largest), np.int64)
+    work_diagonal, small = np.empty(largest, np.float32), np.empty((SMALL, SMALL))
+    for p in range(part[0], part[1]):
+        n = _size(problems[p], bounds)
+        positive, g, h = problems[p]
+        h_start, h_stop = (bounds[h], bounds[h + 1]) if h >= 0 else (0, 0)
+        place = (bounds[g], bounds[g + 1], h_start, h_stop, g, h)
+        first = place[1] - place[0]
+        row_g, row_h = (h - 1, g) if by_pair else (p, p)
+        beta, residual, linear, lower, upper = (
+            work[0, :n], work[1, :n], work[2, :n], work[3, :n], work[4, :n]
+        )  # fmt: skip
+        rows = all_places[0, :n], all_places[1, :n]
+        diagonal = work_diagonal[:n]
+        for t in range(n):
+            s = place[0] + t if t < first else h_start + t - first
+            label = 1.0 if codes[s] == positive else -1.0
+            linear[t], diagonal[t] = label, all_diagonal[s]
+            lower[t], upper[t] = (0.0, costs[s]) if label > 0 else (-costs[s], 0.0)
+            beta[t] = coefficients[row_g if t < first else row_h, s]
+            rows[0][t] = s * codes.size + place[0] if whole else -1
+            rows[1][t] = s * codes.size + h_start if whole else -1
+        _make_feasible(beta, lower, upper)
+        vectors = beta, residual, lower, upper, diagonal
+        status, steps, computed = _solve(
+            place, vectors, linear, rows, memory, store, room, source, limits, small
+        )
+        support, bounded, product = 0, 0, 0.0
+        for t in range(n):
+            s, row = (place[0] + t, row_g) if t < first else (h_start + t - first, row_h)
+            coefficients[row, s] = beta[t]
+            support += beta[t] != 0.0
+            bounded += beta[t] != 0.0 and (beta[t] == lower[t] or beta[t] == upper[t])
+            product += beta[t] * (linear[t] + residual[t])
+        violation, intercept = _violation_and_intercept(beta, residual, lower, upper)
+        counts, numbers = found
+        counts[0, p], counts[1, p], counts[2, p] = status, steps, computed
+        counts[3, p], counts[4, p] = support, bounded
+        numbers[0, p], numbers[2, p], numbers[3, p] = -0.5 * product, violation, intercept
+        numbers[1, p] = gap_of(beta, residual, lower, upper, 0.0, intercept, intercept)
+
+
+@njit(cache=True, nogil=True)
+def _size(problem, bounds):
+    g, h = problem[1], problem[2]
+    return bounds[g + 1] - bounds[g] + (bounds[h + 1] - bounds[h] if h >= 0 else 0)
+
+
+@njit(cache=True, nogil=True)
+def _violation_and_intercept(beta, residual, lower, upper):
+    """As in the certificate of `optimality.certify`: infinite where β is not feasible."""
+    highest, lowest, total, n_free = extremes(beta, residual, lower, upper, 0.0, False)[:4]
+    violation, intercept = pair_and_level(highest, lowest, total, n_free)
+    beyond, surplus, positive, negative = feasibility(beta, lower, upper)
+    off = abs(surplus) / (positive - negative) if surplus != 0.0 else 0.0
+    if not max(beyond, off) <= FEASIBLE or not np.isfinite(intercept):
+        violation = np.inf
+    return violation, intercept
+
+
+@njit(cache=True, nogil=True)
+def _make_feasible(beta, lower, upper):
+    """Put a start within its bounds, and shrink the side whose sum is the larger one."""
+    positive, negative = 0.0, 0.0
+    for t in range(beta.size):
+        near = _SNAP * (upper[t] - lower[t])
+        beta[t] = min(max(beta[t], lower[t]), upper[t])
+        if beta[t] - lower[t] <= near:
+            beta[t] = lower[t]
+        elif upper[t] - beta[t] <= near:
+            beta[t] = upper[t]
+        positive += max(beta[t], 0.0)
+        negative -= min(beta[t], 0.0)
+    if abs(positive - negative) <= _ROUNDING * (positive + negative):
+        return
+    least = min(positive, negative)
+    for t in range(beta.size):
+        if beta[t] > 0.0:
+            beta[t] *= least / positive
+        elif beta[t] < 0.0:
+            beta[t] *= least / negative
+
+
+@njit(cache=True, nogil=True)
+def _solve(place, vectors, linear, rows, memory, store, room, source, limits, small):
+    """Steps and exact residuals in turn until the certificate agrees: status, steps, values."""
+    beta, residual, lower, upper, diagonal = vectors
+    tol, max_steps, budget = limits
+    n, first = beta.size, place[1] - place[0]
+    free, stop = room
+    fetched, computed, steps, passes, worst = 0, 0, 0, 0, np.inf
+    few = n <= SMALL
+    if few:
+        free, values = _gather(place, residual, rows, memory, store, free, stop, source, small)
+        if values < 0:
+            return HARD, 0, 0
+        computed += values
+    reason = LIMIT
+    while True:
+        # p − Kβ from scratch, from float64 values: the certificate's residual.
+        residual[:] = linear
+        for t in range(n):
+            if beta[t] == 0.0:
+                continue
+            if rows[0][t] < 0:
+                free, count, values = fetch(
+                    t, place, residual, fetched, memory, store, free, stop, source, *rows
+                )
+                if count == 0:
+                    return HARD, steps, computed
+                fetched += count
+                computed += values
+            _subtract(residual, 0, first, memory, rows[0][t], beta[t])
+            _subtract(residual, first, n, memory, rows[1][t], beta[t])
+        violation, _ = _violation_and_intercept(beta, residual, lower, upper)
+        if violation <= tol:
+            return CONVERGED, steps, computed
+        if steps >= max_steps:
+            return STEP_LIMIT, steps, computed
+        passes += 1
+        if reason == TOO_MUCH or not violation < worst or passes > _PASSES:
+            return HARD, steps, computed
+        worst = violation
+        most = min(max_steps - steps, max(0, budget // n - steps))
+        if few:
+            reason, taken = steps_of_few(
+                small, beta, residual, lower, upper, least_curvature(diagonal), _TARGET * tol, most
+            )
+        else:
+            reason, taken, free, fetched, values = pair_steps(
+                place, vectors, rows, memory, store, free, stop, source, fetched, _TARGET * tol,
+                most,
+            )  # fmt: skip
+            computed += values
+        steps += taken
+        if reason == LIMIT and steps < max_steps:
+            reason = TOO_MUCH
+
+
+@njit(cache=True, nogil=True)
+def _subtract(residual, start, stop, memory, at, factor):
+    """residual[start:stop] −= factor · the values from `at` on."""
+    part, row = residual[start:stop], memory[at : at + stop - start]
+    for t in range(part.size):
+        part[t] -= factor * row[t]
+
+
+@njit(cache=True, nogil=True)
+def _gather(place, residual, rows, memory, store, free, stop, source, K):
+    """All kernel values of a few samples in K: first free place, values computed (−1: no room)."""
+    n, first, computed = residual.size, place[1] - place[0], 0
+    residual[:] = 0.0
+    for t in range(n):
+        if rows[0][t] < 0:
+            free, count, values = fetch(
+                t, place, residual, t, memory, store, free, stop, source, *rows
+            )
+            if count == 0:
+                return free, -1
+            computed += values
+        for u in range(first):
+            K[t, u] = memory[rows[0][t] + u]
+        for u in range(first, n):
+            K[t, u] = memory[rows[1][t] + u - first]
+    return free, computed

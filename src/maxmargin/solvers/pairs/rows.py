@@ -1,0 +1,166 @@
+"""Compiled: kernel rows for the problems of a batch, computed when a step first wants them.
+
+A problem has the samples of two groups, or of one, which lie side by side. A row has a part
+per group: the part of a sample's own group is wanted by all problems of that group and kept
+for them, the other one by this problem alone.
+"""
+
+# Numba leaves have no Python types that mypy could follow.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from maxmargin.kernels._elementwise import polynomial_inplace, rbf_inplace, sigmoid_inplace
+from maxmargin.kernels.feature_major import POLYNOMIAL, RBF, SIGMOID, TILE, kernel_values
+from maxmargin.solvers.pairs.atomic import load_flag, store_flag
+
+# Rows that are computed together, at most.
+MOST_ROWS = 16
+
+
+@njit(cache=True, nogil=True)
+def _one_row(source, sample, start, stop, memory, at):
+    """memory[at:] = kernel values of one sample with those from start to stop."""
+    table, samples, _, norms, parameters = source
+    unit, kind, gamma, coef0, degree = parameters
+    own, norm = samples[sample], norms[sample : sample + 1]
+    while start < stop:
+        size = min(TILE, stop - start)
+        out = memory[at : at + size]
+        kernel_values(table, norms, unit, kind, gamma, coef0, degree, own, norm, start, out)
+        start += size
+        at += size
+
+
+@njit(cache=True, nogil=True)
+def _some_rows(source, chosen, start, stop, out):
+    """out[k] = kernel values of sample chosen[k] with those from start to stop, by one product."""
+    _, _, features, norms, parameters = source
+    _, kind, gamma, coef0, degree = parameters
+    left, left_norms = np.empty((chosen.size, features.shape[1])), np.empty(chosen.size)
+    for k in range(chosen.size):
+        left[k] = features[chosen[k]]
+        left_norms[k] = norms[chosen[k]]
+    np.dot(left, features[start:stop].T, out)
+    if kind == RBF:
+        rbf_inplace(out, left_norms, norms[start:stop], gamma)
+    elif kind == POLYNOMIAL:
+        polynomial_inplace(out, gamma, coef0, degree)
+    elif kind == SIGMOID:
+        sigmoid_inplace(out, gamma, coef0)
+
+
+@njit(cache=True, nogil=True)
+def _rows(source, chosen, start, stop, memory, at):
+    """Rows of the chosen samples, one after the other in `memory`."""
+    if source[2].shape[0] == 0:
+        for k in range(chosen.size):
+            _one_row(source, chosen[k], start, stop, memory, at + k * (stop - start))
+    else:
+        out = memory[at : at + chosen.size * (stop - start)]
+        _some_rows(source, chosen, start, stop, out.reshape((chosen.size, stop - start)))
+
+
+@njit(cache=True, nogil=True)
+def _shared_rows(source, chosen, start, stop, memory, at, ready):
+    """Rows within a group, at the places that all its problems know.
+
+    Two threads may compute the same row at the same time. Each does so apart, and writes the
+    same bits to its place, so that whoever reads it already does not notice. Rows of matrix
+    products would not have the same bits, so those are all there from the beginning.
+    """
+    size = stop - start
+    row = np.empty(size)
+    for s in chosen:
+        if load_flag(ready, s) == 0:
+            _one_row(source, s, start, stop, row, 0)
+            place = at + (s - start) * size
+            memory[place : place + size] = row
+            store_flag(ready, s, 1)
+
+
+@njit(cache=True, nogil=True)
+def fetch(t, place, residual, fetched, memory, store, free, stop, source, at_first, at_second):
+    """Provide the kernel row of sample t of a problem, and of others where that is cheaper.
+
+    Parameters
+    ----------
+    place : first sample, end and number of the problem's groups
+    residual : of the problem; the samples next to violate will be wanted next
+    fetched : rows that the problem has so far
+    store : where the values within each group begin in `memory` (−1: they are not kept), and
+        whether those of a sample are there
+    free, stop : the part of `memory` for this problem
+    at_first, at_second : where the two parts of each row begin; set here
+
+    Returns
+    -------
+    first free place of the memory, rows provided (0: it did not suffice), values computed
+    """
+    g_start, g_stop, h_start, h_stop, g, h = place
+    first = g_stop - g_start
+    shared_at, ready = store
+    in_first = t < first
+    group = g if in_first else h
+    own_start, own_stop = (g_start, g_stop) if in_first else (h_start, h_stop)
+    other_start, other_stop = (h_start, h_stop) if in_first else (g_start, g_stop)
+    own_size, other_size = own_stop - own_start, other_stop - other_start
+    shift = own_start if in_first else own_start - first
+    shared = shared_at[group] >= 0
+    wanted = other_size if shared else other_size + own_size
+    if free + wanted > stop:
+        return free, 0, 0
+    together = source[2].shape[0] > 0
+    chosen = np.empty(MOST_ROWS, np.int64)
+    chosen[0] = t
+    count = 1
+    if together:
+        most = min(MOST_ROWS, 1 + fetched // 2, (stop - free) // max(1, wanted))
+        count = _next_to_violate(t, in_first, first, residual, at_first, chosen, most)
+    for k in range(count):
+        chosen[k] += shift
+    chosen = chosen[:count]
+    other_at, own_at = free, free + count * other_size
+    if other_size > 0:
+        _rows(source, chosen, other_start, other_stop, memory, other_at)
+    if shared:
+        _shared_rows(source, chosen, own_start, own_stop, memory, shared_at[group], ready)
+    else:
+        _rows(source, chosen, own_start, own_stop, memory, own_at)
+    for k in range(count):
+        t = chosen[k] - shift
+        of_other = other_at + k * other_size
+        of_own = own_at + k * own_size
+        if shared:
+            of_own = shared_at[group] + (chosen[k] - own_start) * own_size
+        at_first[t] = of_own if in_first else of_other
+        at_second[t] = of_other if in_first else of_own
+    return free + count * wanted, count, count * wanted
+
+
+@njit(cache=True, nogil=True)
+def _next_to_violate(t, in_first, first, residual, at_first, chosen, most):
+    """t and the samples of its group without rows that enter the next steps, if any do."""
+    begin, end = (0, first) if in_first else (first, residual.size)
+    sign = 1.0 if in_first else -1.0
+    scores = np.empty(MOST_ROWS)
+    count, least = 1, 1
+    for u in range(begin, end):
+        if at_first[u] >= 0 or u == t:
+            continue
+        score = sign * residual[u]
+        if count < most:
+            chosen[count], scores[count] = u, score
+            if score < scores[least]:
+                least = count
+            count += 1
+        elif most > 1 and score > scores[least]:
+            chosen[least], scores[least] = u, score
+            least = 1
+            for k in range(2, count):
+                if scores[k] < scores[least]:
+                    least = k
+    return count

@@ -1,0 +1,228 @@
+"""Compiled: pair steps on the rows of one problem of a batch, chosen by second-order information.
+
+The loops are those of `solvers/common/pair_steps.py`, over rows that have a part per group.
+"""
+
+# Numba leaves have no Python types that mypy could follow.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from maxmargin.solvers.common.pair_steps import (
+    LEAST_CURVATURE,
+    LEAST_CURVATURE_SINGLE,
+    TINY,
+    extremes_of_block,
+    first_place,
+    first_sum,
+    gains_of_block,
+    update_block,
+)
+from maxmargin.solvers.pairs.rows import fetch
+
+_BLOCK = 512
+# Up to this many samples plain loops are faster than vectors, whose slices have to be made.
+SMALL = 64
+# Why the steps ended: within tol; at the limit; without memory for a row, or beyond the budget.
+OPTIMAL, LIMIT, TOO_MUCH = 0, 1, 2
+
+
+@njit(cache=True, nogil=True)
+def _end_of_block(start, first, n):
+    """Blocks do not reach from one group into the next: their rows are elsewhere."""
+    return min(start + _BLOCK, first if start < first else n)
+
+
+@njit(cache=True, nogil=True)
+def _extremes(residual, grow, shrink, first):
+    """Largest growing and least shrinking residual, and the blocks that they are in."""
+    highest, lowest, high_block, low_block = -np.inf, np.inf, 0, 0
+    start, n = 0, residual.size
+    while start < n:
+        stop = _end_of_block(start, first, n)
+        high, low = extremes_of_block(residual[start:stop], grow[start:stop], shrink[start:stop])
+        if high > highest:
+            highest, high_block = high, start
+        if low < lowest:
+            lowest, low_block = low, start
+        start = stop
+    return highest, lowest, high_block, low_block
+
+
+@njit(cache=True, nogil=True)
+def _partner(
+    residual, shrink, memory, at_first, at_second, diagonal, i, highest, first, least, gains
+):  # fmt: skip
+    """The partner of i by second-order information, or −1."""
+    best, best_block, best_stop = np.float32(0.0), 0, 0
+    start, n = 0, residual.size
+    while start < n:
+        stop = _end_of_block(start, first, n)
+        at = at_first[i] + start if start < first else at_second[i] + start - first
+        gain = gains_of_block(
+            residual[start:stop], shrink[start:stop], memory[at : at + stop - start],
+            diagonal[start:stop], diagonal[i], highest, least, gains[start:stop],
+        )  # fmt: skip
+        if gain > best:
+            best, best_block, best_stop = gain, start, stop
+        start = stop
+    if best == 0.0:
+        return -1
+    return best_block + first_place(gains[best_block:best_stop], best)
+
+
+@njit(cache=True, nogil=True)
+def _update(residual, memory, at_first, at_second, i, j, delta, grow, shrink, first):
+    """The residual after a step of i and j, and its extremes."""
+    highest, lowest, high_block, low_block = -np.inf, np.inf, 0, 0
+    start, n = 0, residual.size
+    while start < n:
+        stop = _end_of_block(start, first, n)
+        if start < first:
+            of_i, of_j = at_first[i] + start, at_first[j] + start
+        else:
+            of_i, of_j = at_second[i] + start - first, at_second[j] + start - first
+        size = stop - start
+        high, low = update_block(
+            residual[start:stop], memory[of_i : of_i + size], memory[of_j : of_j + size], delta,
+            grow[start:stop], shrink[start:stop],
+        )  # fmt: skip
+        if high > highest:
+            highest, high_block = high, start
+        if low < lowest:
+            lowest, low_block = low, start
+        start = stop
+    return highest, lowest, high_block, low_block
+
+
+@njit(cache=True, nogil=True)
+def least_curvature(diagonal):
+    """What stands for a curvature that is not positive, as in `smo_steps`."""
+    return LEAST_CURVATURE * np.float64(np.abs(diagonal).max()) + TINY
+
+
+@njit(cache=True, nogil=True)
+def _value(memory, at_first, at_second, first, i, j):
+    """The kernel value of samples i and j of the problem, from the row of i."""
+    return memory[at_first[i] + j] if j < first else memory[at_second[i] + j - first]
+
+
+@njit(cache=True, nogil=True)
+def _move(i, j, curvature, beta, residual, lower, upper):
+    """The step of i and j; a bound that is reached is set exactly."""
+    delta = (residual[i] - residual[j]) / curvature
+    room_i, room_j = upper[i] - beta[i], beta[j] - lower[j]
+    if delta >= room_i or delta >= room_j:
+        delta = min(room_i, room_j)
+    beta[i] = upper[i] if delta >= room_i else beta[i] + delta
+    beta[j] = lower[j] if delta >= room_j else beta[j] - delta
+    return delta
+
+
+@njit(cache=True, nogil=True)
+def pair_steps(
+    place, vectors, rows, memory, store, free, stop, source, fetched, tol, max_steps
+):  # fmt: skip
+    """Steps until the maximal violating pair is within tol; rows are fetched on the way.
+
+    Parameters
+    ----------
+    vectors : β, residual, bounds, and float32 diagonal of the problem
+    rows : where the two parts of each kernel row begin in `memory`, −1: they are not there
+    place, memory, store, free, stop, source, fetched : see `fetch`
+
+    Returns
+    -------
+    why they ended, steps, first free place, rows that the problem has, values computed
+    """
+    beta, residual, lower, upper, diagonal = vectors
+    at_first, at_second = rows
+    first, n = place[1] - place[0], beta.size
+    grow, shrink = np.empty(n, np.float32), np.empty(n, np.float32)
+    gains, least = np.empty(n, np.float32), least_curvature(diagonal)
+    least_single = np.float32(least * (LEAST_CURVATURE_SINGLE / LEAST_CURVATURE))
+    for t in range(n):
+        grow[t] = 0.0 if beta[t] < upper[t] else -np.inf
+        shrink[t] = 0.0 if beta[t] > lower[t] else np.inf
+    highest, lowest, high_block, low_block = _extremes(residual, grow, shrink, first)
+    steps, computed = 0, 0
+    while highest - lowest > tol:
+        if steps >= max_steps:
+            return LIMIT, steps, free, fetched, computed
+        end = _end_of_block(high_block, first, n)
+        i = high_block + first_sum(residual[high_block:end], grow[high_block:end], highest)
+        if at_first[i] < 0:
+            free, count, values = fetch(
+                i, place, residual, fetched, memory, store, free, stop, source, at_first, at_second
+            )
+            if count == 0:
+                return TOO_MUCH, steps, free, fetched, computed
+            fetched += count
+            computed += values
+        j = _partner(
+            residual, shrink, memory, at_first, at_second, diagonal, i, highest, first,
+            least_single, gains,
+        )  # fmt: skip
+        if j < 0:
+            end = _end_of_block(low_block, first, n)
+            j = low_block + first_sum(residual[low_block:end], shrink[low_block:end], lowest)
+        if at_first[j] < 0:
+            free, count, values = fetch(
+                j, place, residual, fetched, memory, store, free, stop, source, at_first, at_second
+            )
+            if count == 0:
+                return TOO_MUCH, steps, free, fetched, computed
+            fetched += count
+            computed += values
+        curvature = _value(memory, at_first, at_second, first, i, i)
+        curvature += _value(memory, at_first, at_second, first, j, j)
+        curvature -= 2.0 * _value(memory, at_first, at_second, first, i, j)
+        delta = _move(i, j, max(curvature, least), beta, residual, lower, upper)
+        for t in (i, j):
+            grow[t] = 0.0 if beta[t] < upper[t] else -np.inf
+            shrink[t] = 0.0 if beta[t] > lower[t] else np.inf
+        highest, lowest, high_block, low_block = _update(
+            residual, memory, at_first, at_second, i, j, delta, grow, shrink, first
+        )
+        steps += 1
+    return OPTIMAL, steps, free, fetched, computed
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def steps_of_few(K, beta, residual, lower, upper, least, tol, max_steps):
+    """The same for a few samples, whose kernel values are all in K."""
+    n = np.uint64(beta.size)
+    steps = 0
+    highest, lowest, i, low = -np.inf, np.inf, np.uint64(0), np.uint64(0)
+    for t in range(n):
+        if beta[t] < upper[t] and residual[t] > highest:
+            highest, i = residual[t], t
+        if beta[t] > lower[t] and residual[t] < lowest:
+            lowest, low = residual[t], t
+    while highest - lowest > tol:
+        if steps >= max_steps:
+            return LIMIT, steps
+        best, j = 0.0, low
+        for t in range(n):
+            difference = highest - residual[t]
+            if beta[t] > lower[t] and difference > 0.0:
+                curvature = max(K[i, i] + K[t, t] - 2.0 * K[i, t], least)
+                # difference² / curvature > best, without the division of most.
+                if difference * difference > best * curvature:
+                    best, j = difference * difference / curvature, t
+        curvature = max(K[i, i] + K[j, j] - 2.0 * K[i, j], least)
+        delta = _move(i, j, curvature, beta, residual, lower, upper)
+        first, second = i, j
+        highest, lowest = -np.inf, np.inf
+        for t in range(n):
+            value = residual[t] - delta * (K[first, t] - K[second, t])
+            residual[t] = value
+            if value > highest and beta[t] < upper[t]:
+                highest, i = value, t
+            if value < lowest and beta[t] > lower[t]:
+                lowest, low = value, t
+        steps += 1
+    return OPTIMAL, steps

@@ -1,0 +1,181 @@
+"""All binary problems of a fit solved together, where they are small or easy enough.
+
+Nothing here takes time in proportion to the number of problems but operations on arrays, in
+which the answers stay; reports are made from them when somebody reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maxmargin import constants
+from maxmargin.formulations import are_bounds
+from maxmargin.kernels.budget import cache_bytes
+from maxmargin.kernels.functions import BUILT_IN_KERNELS
+from maxmargin.parallel import resolve_n_jobs, session
+from maxmargin.report import ProblemReport, ReportTable
+from maxmargin.solution import Status
+from maxmargin.solvers.auto import Auto
+from maxmargin.solvers.pairs import HARD, STEP_LIMIT, Batch, BatchOutcome, solve_batch, worth_it
+from maxmargin.training.fit import Answers, warn_unless_converged
+from maxmargin.training.kernels import kernel_matrix
+
+if TYPE_CHECKING:
+    from maxmargin.training.local import LocalSource
+    from maxmargin.training.watch import FitWatch
+
+# What reports say of these problems.
+_SOLVER = "pairs"
+_STATUSES = (
+    Status.CONVERGED,
+    Status.MAX_ITER,
+    Status.TIME_LIMIT,
+    Status.INTERRUPTED,
+    Status.STALLED,
+)
+_FROM_HARD = ("n_iter", "n_support", "n_bounded", "objective", "duality_gap", "kkt_violation")
+
+
+def solve_together(source: LocalSource, solver, watch: FitWatch, seed: int) -> Answers | None:
+    """The answers to all problems of a fit; None where they are better solved one by one."""
+    estimator, data = source.estimator, source.data
+    layout = estimator._layout(data)
+    if layout is None or type(solver) is not Auto or watch.one_by_one:
+        return None
+    order, bounds, problems = layout
+    if len(order) <= constants.REFINED_SAMPLES:  # solved to the exact optimum, beyond tol
+        return None
+    batch = Batch(
+        problems, bounds, data.codes[order], data.costs[order], len(bounds) > 2,
+        tol=float(estimator.tol), max_iter=int(estimator.max_iter),
+    )  # fmt: skip
+    memory = cache_bytes(estimator.cache_size, data.n)
+    with session(resolve_n_jobs(estimator.n_jobs)), watch.problem() as monitor:
+        if not worth_it(batch, memory):
+            return None
+        kernel = _kernel_in_order(source, order, memory)
+        if not are_bounds(batch.costs, float(np.abs(kernel.diagonal()).max())):
+            return None  # a hard margin, for which c_svc finds the bounds of each problem
+        start = estimator._start_of_all(data, order, len(problems))
+        found = solve_batch(
+            batch, kernel, memory, lambda: monitor.should_stop(0) is not None, start
+        )
+        reason = monitor.should_stop(0)
+    if found is None:
+        return None
+    answered = _Answered(source, batch, order, found, reason)
+    answered.solve_hard(solver, watch, seed)
+    answered.warn()
+    return answered.answers()
+
+
+def _kernel_in_order(source: LocalSource, order: np.ndarray, memory: int):
+    """The kernel matrix of the samples in the order of the batch, in float64."""
+    estimator, X = source.estimator, source.data.X
+    if len(order) == source.data.n and (np.diff(order) > 0).all():
+        return kernel_matrix(estimator, X, source.gamma, memory, np.float64)
+    if estimator.kernel in BUILT_IN_KERNELS:
+        return kernel_matrix(estimator, X[order], source.gamma, memory, np.float64)
+    return kernel_matrix(estimator, X, source.gamma, memory, np.float64).restrict(order)
+
+
+class _Answered:
+    """The outcome of a batch on its way to fitted attributes and reports."""
+
+    def __init__(
+        self, source: LocalSource, batch: Batch, order: np.ndarray, found: BatchOutcome, reason
+    ):
+        self._source, self._batch, self._order, self._found = source, batch, order, found
+        # Numbers of `_STATUSES`.
+        self._status = np.zeros(len(found.status), np.int8)
+        self._status[found.status == STEP_LIMIT] = _STATUSES.index(Status.MAX_ITER)
+        late = found.stopped & (found.status != 0)
+        self._status[late] = _STATUSES.index(reason or Status.TIME_LIMIT)
+        self._hard: list[int] = np.flatnonzero((found.status == HARD) & ~late).tolist()
+        self._reports: dict[int, ProblemReport] = {}
+
+    def solve_hard(self, solver, watch, seed: int) -> None:
+        """Solve the hard problems one by one, from where the batch left them."""
+        if len(self._hard) == 0:
+            return
+        source, batch, found = self._source, self._batch, self._found
+        column = np.zeros(source.data.n, np.int64)
+        column[self._order] = np.arange(batch.n)
+        tasks = [source.tasks[number] for number in self._hard]
+        places = [
+            batch.places(number, column[task.index])
+            for number, task in zip(self._hard, tasks, strict=True)
+        ]
+        starts = [found.coefficients[place] for place in places]
+        rest = type(source)(source.estimator, source.data, tasks, source.gamma)
+        outcomes = rest.outcomes(solver, watch, seed, starts)
+        for number, task, place, outcome in zip(self._hard, tasks, places, outcomes, strict=True):
+            found.coefficients[place] = outcome.beta
+            found.intercept[number] = outcome.intercept
+            steps = int(found.n_iter[number])
+            report = replace(
+                outcome,
+                n_iter=outcome.n_iter + steps,
+                kernel_evaluations=outcome.kernel_evaluations + int(found.evaluations[number]),
+                seconds=outcome.seconds + float(found.seconds[number]),
+                details=outcome.details | {"pair_steps": steps},
+            ).report(task.name(source.data))
+            self._reports[number] = report
+            warn_unless_converged(source.estimator, outcome.status, outcome.details)
+            self._status[number] = _STATUSES.index(outcome.status)
+            for name in _FROM_HARD:
+                getattr(found, name)[number] = getattr(report, name)
+            found.evaluations[number], found.seconds[number] = (
+                report.kernel_evaluations, report.seconds,
+            )  # fmt: skip
+
+    def warn(self) -> None:
+        """One sentence for each way in which problems of the batch did not end at the optimum."""
+        easy = np.ones(len(self._status), bool)
+        easy[self._hard] = False
+        for number in np.unique(self._status[easy]):
+            warn_unless_converged(self._source.estimator, _STATUSES[number], {})
+
+    def answers(self) -> Answers:
+        source, batch, found = self._source, self._batch, self._found
+        used = np.flatnonzero((found.coefficients != 0).any(axis=0))
+        used = used[np.argsort(batch.codes[used], kind="stable")]
+        n_support = np.bincount(batch.codes[used], minlength=len(source.data.classes))
+        attributes = source.estimator._merged(
+            source.data, self._order[used], n_support.astype(np.int32),
+            found.coefficients[:, used], found.intercept.copy(), source.gamma,
+        )  # fmt: skip
+        return Answers(attributes, found.n_iter.astype(np.int32), [None], self._table())
+
+    def _table(self) -> ReportTable:
+        found, batch, source = self._found, self._batch, self._source
+        n, whole = len(found.status), np.int32
+        second = batch.problems[:, 2] if batch.by_pair else np.full(n, 1 if n == 1 else -1)
+        return ReportTable(
+            labels=source.data.classes,
+            first=batch.problems[:, 0].astype(whole),
+            second=second.astype(whole),
+            statuses=[str(status) for status in _STATUSES],
+            status=self._status,
+            columns={
+                "seconds": found.seconds,
+                "n_iter": found.n_iter.astype(whole),
+                "kernel_evaluations": found.evaluations,
+                "n_samples": batch.sizes().astype(whole),
+                "n_support": found.n_support.astype(whole),
+                "n_bounded": found.n_bounded.astype(whole),
+                "objective": found.objective,
+                "duality_gap": found.duality_gap,
+                "kkt_violation": found.kkt_violation,
+            },
+            same={"solver": _SOLVER, "reason": _reason(n, len(self._order)), "exact": True},
+            others=self._reports,
+        )
+
+
+def _reason(n_problems: int, n_samples: int) -> str:
+    together = "one problem" if n_problems == 1 else f"{n_problems} problems together"
+    return f"{together} of {n_samples} samples, in compiled code"
