@@ -361,7 +361,9 @@ def test_ctrl_c_leaves_a_usable_model(folder):
     y = np.where(random.random(6000) < 0.5, 1, -1)  # noise, and so large a C: this takes long
     np.savez("hard.npz", X=X, y=y)
     parent, child = pty.openpty()
-    command = [*COMMAND, "train", "-c", "1e6", "-g", "1", "--solver", "smo", "hard.npz", "model"]
+    # The limit is for the case that Ctrl-C is not heard: a failure rather than no end.
+    command = [*COMMAND, "train", "-c", "1e6", "-g", "1", "--solver", "smo", "--time-limit", "300",
+               "hard.npz", "model"]  # fmt: skip
     process = subprocess.Popen(command, stdin=child, stdout=child, stderr=child)
     os.close(child)
     shown, interrupted = "", False

@@ -29,7 +29,7 @@ from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.problem import Problem
 from maxmargin.run import Run
-from maxmargin.solvers import Decomposition, GreedyStagewise, HierarchicalSVM
+from maxmargin.solvers import SMO, Decomposition, GreedyStagewise, HierarchicalSVM
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.certified_run import start_of
 from maxmargin.solvers.hierarchical.solver import class_parts, cross_combination
@@ -363,12 +363,35 @@ def test_an_error_in_a_task_comes_out(overlapping):
             SVC(solver="hierarchical", kernel=fails, cache_size=0.1).fit(*overlapping)
 
 
-def test_a_time_limit_reaches_the_processes(hard):
+class Endless(SMO):
+    """Takes steps, and then waits for a limit or a wish to stop; marks that it has begun."""
+
+    name = "endless"
+
+    def __init__(self, marker=None, deaf=False):
+        super().__init__()
+        self.marker, self.deaf = marker, deaf
+
+    def solve(self, problem, run):
+        if self.marker is not None:
+            Path(self.marker).touch()
+        while run.monitor.should_stop(0) is None:
+            time.sleep(0.01)
+        if self.marker is not None:
+            Path(self.marker + "-asked to stop").touch()
+        while self.deaf:
+            time.sleep(0.01)
+        return replace(super().solve(problem, run), status=run.monitor.should_stop(0))
+
+
+def test_a_time_limit_reaches_the_processes(overlapping):
+    X, y = overlapping
+    solver = HierarchicalSVM(base=Endless())
     with parallel_config(backend="loky", n_jobs=2), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = SVC(C=1e4, gamma=50.0, solver="hierarchical", time_limit=0.5).fit(*hard)
+        model = SVC(solver=solver, time_limit=0.5).fit(X, y)
     assert model.fit_report_.status == "time_limit"
-    assert np.isfinite(model.decision_function(hard[0][:10])).all()
+    assert np.isfinite(model.decision_function(X[:10])).all()
 
 
 def test_progress_tells_each_subproblem(overlapping):
@@ -395,31 +418,39 @@ def test_a_second_interrupt_leaves_no_process(tmp_path):
     script.write_text(
         textwrap.dedent(
             """
+            import sys
+
             import numpy as np
             from joblib import parallel_config
             from maxmargin import SVC
+            from maxmargin.solvers import HierarchicalSVM
+            from test_hierarchical import Endless
 
             if __name__ == "__main__":
                 rng = np.random.default_rng(0)
-                X, y = rng.normal(size=(20000, 2)), rng.integers(0, 2, 20000)
+                X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200)
                 with parallel_config(backend="loky", n_jobs=2):
-                    SVC(C=1.0, solver="hierarchical").fit(X[:200], y[:200])
+                    SVC(C=1.0, solver="hierarchical").fit(X, y)
                     print("go", flush=True)
-                    SVC(C=1e5, gamma=50.0, solver="hierarchical").fit(X, y)
+                    endless = Endless(sys.argv[1], deaf=True)
+                    SVC(solver=HierarchicalSVM(base=endless)).fit(X, y)
             """
         )
     )
-    source = str(Path(executors.__file__).parents[2])
+    source = os.pathsep.join([str(Path(executors.__file__).parents[2]), str(Path(__file__).parent)])
+    marker = str(tmp_path / "begun")
     process = subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, str(script), marker],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True, env=os.environ | {"PYTHONPATH": source},
     )  # fmt: skip
     assert process.stdout is not None and process.stdout.readline() == "go\n"
     workers = psutil.Process(process.pid).children(recursive=True)
-    time.sleep(1.0)
-    for _ in range(2):
+    for begun in (marker, marker + "-asked to stop"):  # the first Ctrl-C has been heard
+        while not Path(begun).exists():
+            assert process.poll() is None
+            time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        time.sleep(0.02)
     process.wait()
     _, alive = psutil.wait_procs(workers, timeout=20)
     assert not [worker for worker in alive if worker.status() != psutil.STATUS_ZOMBIE]
