@@ -278,3 +278,58 @@ def test_items_are_drawn_shortly_before_their_turn():
             done.append(k)
             assert len(drawn) <= len(done) + 3
     assert done == list(range(20))
+
+
+FORK = """
+import os, threading
+import numpy as np
+from maxmargin import SVC, parallel
+
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(300, 3)), rng.integers(0, 2, 300)
+expected = SVC(C=10.0, n_jobs=2).fit(X, y)
+
+def forked():
+    child = os.fork()
+    if child == 0:
+        same = np.array_equal(SVC(C=10.0, n_jobs=2).fit(X, y).dual_coef_, expected.dual_coef_)
+        limits = {library["num_threads"] for library in parallel._blas().info()}
+        os._exit(0 if same and limits == before else 1)
+    return os.waitpid(child, 0)[1]
+
+before = {library["num_threads"] for library in parallel._blas().info()}
+# While another thread has begun a session.
+inside, done = threading.Event(), threading.Event()
+
+def holds():
+    with parallel.session(2):
+        inside.set()
+        done.wait()
+
+thread = threading.Thread(target=holds)
+thread.start()
+inside.wait()
+print(forked())
+done.set()
+thread.join()
+
+# While another thread fits.
+stop = threading.Event()
+
+def fits():
+    while not stop.is_set():
+        SVC(C=10.0, n_jobs=2).fit(X, y)
+
+thread = threading.Thread(target=fits)
+thread.start()
+print([forked() for _ in range(12)])
+stop.set()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_forked_while_another_thread_fits():
+    """The locks and sessions of threads that the child does not have must not bind it."""
+    run = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=600)
+    assert run.stdout.split("\n")[:2] == ["0", str([0] * 12)], run.stderr[-2000:]

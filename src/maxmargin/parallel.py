@@ -243,6 +243,30 @@ def _ignore_overflow() -> None:
     np.seterr(over="ignore", invalid="ignore")
 
 
+def _begin_anew() -> None:
+    """In a forked child, which has none of the parent's other threads.
+
+    Sessions that these had begun would never end, nor the limit on BLAS that goes with them.
+    """
+    global _lock, _sessions
+    _lock, _sessions = threading.Lock(), 0
+    _pools.clear()
+    _state.__dict__.clear()
+    if _restore:
+        before = _restore[0]
+        _restore.clear()
+        _in_control(lambda: _set_blas(before))
+
+
+if hasattr(os, "register_at_fork"):
+    # The lock is held meanwhile, so that no other thread is halfway through a change.
+    os.register_at_fork(
+        before=lambda: _lock.acquire(),
+        after_in_parent=lambda: _lock.release(),
+        after_in_child=_begin_anew,
+    )
+
+
 def split(n: int, size: int) -> list[slice]:
     """Slices of at most `size` that cover range(n)."""
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]

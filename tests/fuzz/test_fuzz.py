@@ -30,6 +30,7 @@ FOUND = {
     1583: "a hard margin on five samples, all β on one side",
     1641: "max_iter of one subproblem was reported as Ctrl-C",
     1945: "the same draft of a hierarchical fit again and again",
+    3485: "a polynomial kernel with a negative constant had no second-order steps",
     2288: "β fell from 7,000 to 1e-13, and what rounding left of Σβ was more than that",
 }
 
