@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs, solve_triangular
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from maxmargin.kernels.feature_matrix import KernelMatrix
+from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import blas_threads
 
 _BLOCK = 128
@@ -27,10 +27,11 @@ def sampled_factor(
 
     Where a diagonal entry is negative, as with the constant of a polynomial kernel, it is K plus
     a constant that has none: the sums of β being fixed, this is the same problem. None where
-    that takes more than `max_rank` columns, or where no entry is positive. All pivots of the
-    first round come from one block of samples spread over the data, which leaves few for the
-    rounds after it. Time n · rank², memory n · rank. `expected` is what `expected_rank`
-    says, where somebody has asked it.
+    that takes more than `max_rank` columns, or where no entry is positive.
+
+    All pivots of the first round come from one block of samples from all over the data, which
+    leaves few for the rounds after it. Time n · rank², memory n · rank. `expected` is the
+    result of `expected_rank`, where it is known.
     """
     shift = _shift(kernel)
     rest = kernel.diagonal() + shift
@@ -45,17 +46,19 @@ def sampled_factor(
     step = -(-kernel.n // n_candidates)
     candidates = np.arange(0, kernel.n, step)
     while rest.max() > tol:
-        block = kernel.block(candidates) + shift - V[candidates] @ V[candidates].T
+        block = _block(kernel, candidates, shift) - V[candidates] @ V[candidates].T
         (pstrf,) = get_lapack_funcs(("pstrf",), (block,))
         factor, order, rank, _ = pstrf(np.asfortranarray(block), lower=1, tol=tol)
         if rank == 0 or V.shape[1] + rank > max_rank:
             return None
         pivots = candidates[order[:rank] - 1]
         triangle = np.tril(factor[:rank, :rank])
-        columns = kernel.columns(pivots) + shift if shift else kernel.columns(pivots)
+        rows = kernel.block(pivots, dtype=np.float64)
+        rows += shift
         with blas_threads(2.0 * V.size * rank):
-            columns -= V @ V[pivots].T
-        new = solve_triangular(triangle, columns.T, lower=True, check_finite=False).T
+            rows -= V[pivots] @ V.T
+        (trsm,) = get_blas_funcs(("trsm",), (rows,))
+        new = trsm(1.0, triangle, rows.T, side=1, lower=1, trans_a=1, overwrite_b=1)
         V = np.hstack([V, new])
         rest = np.maximum(rest - np.einsum("ij,ij->i", new, new), 0.0)
         largest = np.argpartition(-rest, min(_BLOCK, kernel.n - 1))[:_BLOCK]
@@ -70,7 +73,7 @@ def expected_rank(kernel: KernelMatrix, exact: float) -> float:
     if not tol > 0:
         return np.inf
     candidates = np.arange(0, kernel.n, -(-kernel.n // _PROBE_SAMPLES))
-    block = kernel.block(candidates) + shift
+    block = _block(kernel, candidates, shift)
     (pstrf,) = get_lapack_funcs(("pstrf",), (block,))
     factor, _, rank, _ = pstrf(np.asfortranarray(block), lower=1, tol=tol)
     half = len(candidates) // 2
@@ -80,6 +83,10 @@ def expected_rank(kernel: KernelMatrix, exact: float) -> float:
     pivots = np.log(factor.diagonal()[[quarter, half]] ** 2 / tol)
     decay = (pivots[0] - pivots[1]) / (half - quarter)
     return np.inf if decay <= 0 else _GROWTH * (half + pivots[1] / decay)
+
+
+def _block(kernel: KernelMatrix, index: np.ndarray, shift: float) -> np.ndarray:
+    return kernel.block(index, index, dtype=np.float64) + shift
 
 
 def _shift(kernel: KernelMatrix) -> float:
