@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,9 +20,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC, monitor
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
+from maxmargin.kernels.functions import KernelFunction
 from maxmargin.monitor import Monitor
+from maxmargin.problem import Problem
 from maxmargin.solution import Status
 from maxmargin.solvers import SMO, Solver
+from maxmargin.solvers.common import certified_run
 
 HERE = Path(__file__).parent
 # SMO on random labels with this C takes minutes, so that every limit comes first.
@@ -143,6 +148,36 @@ def test_time_limit(hard):
     assert report.kkt_violation > 1e-6  # the truth, not what was hoped for
     assert model.fit_status_ == 1
     assert model.predict(X).shape == y.shape
+
+
+def test_the_time_limit_leaves_time_for_the_certificate():
+    """An estimate of its time is taken off the limit, as soon as there is one."""
+    watched = Monitor(deadline=time.perf_counter() + 1e6)
+    assert watched.update(1, 1.0, 0.0, np.ones(2), 0.0) is None
+    watched.certificate_seconds = lambda beta: 2e6 * beta[0]
+    assert watched.update(2, 1.0, 0.0, np.zeros(2), 0.0) is None
+    assert watched.update(3, 1.0, 0.0, np.ones(2), 0.0) is Status.TIME_LIMIT
+    assert watched.should_stop(4) is Status.TIME_LIMIT
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_the_time_of_a_certificate_is_estimated_from_part_of_it(kernel, monkeypatch):
+    """In units of kernel values instead of seconds."""
+    X = np.random.default_rng(0).normal(size=(6000, 3))
+    function = KernelFunction(kernel, 0.5)
+    matrix = FeatureKernelMatrix(X, function, np.float32)
+    problem = Problem(matrix, np.ones(6000), -np.ones(6000), np.ones(6000))
+    clock = SimpleNamespace(perf_counter=lambda: 1e-9 * matrix.evaluations)
+    monkeypatch.setattr(certified_run, "time", clock)
+    cost = certified_run.CertificateCost(problem)
+    assert cost(np.zeros(6000)) == 0.0
+    estimate = cost(np.ones(6000))
+    measured = matrix.evaluations
+    assert measured < 0.4 * 6000**2
+    matrix.multiply(np.arange(6000), np.ones(6000), precise=True)
+    assert estimate == pytest.approx(1e-9 * (matrix.evaluations - measured))
+    cost(np.ones(6000))
+    assert kernel == "linear" or matrix.evaluations == measured + 6000**2  # not measured again
 
 
 def test_time_limit_is_for_the_fit_as_a_whole(hard):

@@ -111,7 +111,14 @@ class Monitor:
     deadline : `time.perf_counter()` value at which to stop, or None
     interrupt : the flag that Ctrl-C sets
     on_progress : called with (Progress, beta, intercept) at each update; true asks to stop
+
+    Attributes
+    ----------
+    certificate_seconds : β → the seconds that its certificate will take, or None; the deadline
+        is for the certificate, too
     """
+
+    certificate_seconds: Callable[[np.ndarray], float] | None = None
 
     def __init__(
         self,
@@ -128,6 +135,7 @@ class Monitor:
         self.history: list[Progress] = []
         self._start = time.perf_counter()
         self._last_update = -np.inf
+        self._reserved = 0.0
 
     @property
     def seconds(self) -> float:
@@ -141,7 +149,7 @@ class Monitor:
         """The reason to stop now, or None. Cheap, so that it can be asked often."""
         if self.interrupt is not None and self.interrupt.requested:
             return Status.INTERRUPTED
-        if self.deadline is not None and time.perf_counter() >= self.deadline:
+        if self.deadline is not None and time.perf_counter() >= self.deadline - self._reserved:
             return Status.TIME_LIMIT
         if 0 <= self.max_iter <= n_iter:
             return Status.MAX_ITER
@@ -166,6 +174,8 @@ class Monitor:
         """Record progress, tell the callbacks, and return the reason to stop, or None."""
         line = Progress(self.seconds, n_iter, violation, objective, int(np.count_nonzero(beta)))
         self.history.append(line)
+        if self.deadline is not None and self.certificate_seconds is not None:
+            self._reserved = self.certificate_seconds(beta)
         if self.on_progress is not None and self.on_progress(line, beta, intercept):
             return Status.INTERRUPTED
         return self.should_stop(n_iter)

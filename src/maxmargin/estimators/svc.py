@@ -84,7 +84,8 @@ class SVC(ProbabilityMixin, ClassifierMixin, BaseSVClassifier):
         Whether `fit` starts from the last solution: after an interruption, with
         another C, or with more rows below the old ones.
     time_limit : float or None, default=None
-        Limit on the time of a fit in seconds.
+        Limit on the time of a fit in seconds, the time of its last certificate included, which
+        is measured on the way.
 
     Attributes
     ----------

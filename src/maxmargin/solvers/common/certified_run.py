@@ -26,6 +26,11 @@ from maxmargin.solvers.common.precision import Passes, precise_enough
 _REFINEMENTS = 8
 # Part of tol at which a refined answer counts as exact.
 _EXACT = 1e-8
+# Kernel values of a certificate from which on its time counts, those that tell how long it will
+# take, and the growth of the support from which on it is measured again.
+_WORTH_MEASURING = 2e7
+_MEASURED_VALUES = 10**7
+_GROWN = 1.2
 # Part of the largest β that one may have moved from where its residual was computed.
 _ROUNDING = 1e-9
 
@@ -51,6 +56,30 @@ def start_of(problem: Problem, run: Run) -> tuple[np.ndarray, np.ndarray]:
     return beta, certify_or_estimate(problem, estimate, beta).residual
 
 
+class CertificateCost:
+    """β → the seconds that its certificate will take, measured on some of the samples."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._n_support, self._seconds_per_value = 0, 0.0
+
+    def __call__(self, beta: np.ndarray) -> float:
+        support, n = np.flatnonzero(beta), self._problem.n
+        n_values = len(support) * n
+        if n_values < _WORTH_MEASURING:
+            return 0.0
+        if len(support) > _GROWN * self._n_support:
+            self._n_support = len(support)
+            rows = np.arange(0, n, -(-n_values // _MEASURED_VALUES))
+            kernel = self._problem.kernel
+            start, counted = time.perf_counter(), kernel.evaluations
+            kernel.multiply(support, beta[support], rows, precise=True)
+            # A kernel that needs no values for its products has none counted.
+            values = kernel.evaluations - counted
+            self._seconds_per_value = (time.perf_counter() - start) / max(values, n_values // 100)
+        return self._seconds_per_value * n_values
+
+
 class CertifiedRun(ABC):
     """One solve: passes over the active samples, each ended by the certificate of all of them.
 
@@ -72,6 +101,8 @@ class CertifiedRun(ABC):
         self.whole = self.problem = problem
         self.run, self.monitor, self.shrinking = run, run.monitor, shrinking
         self.start = run.start
+        if not run.provisional:
+            run.monitor.certificate_seconds = CertificateCost(problem)
         self.may_shrink = shrinking
         self.rows_failed = False
         self.n_iter = 0
