@@ -116,6 +116,11 @@ def _wants_all_values(batch: Batch, sizes: np.ndarray, memory: int) -> bool:
     return 8 * batch.n**2 <= memory and float(sizes.mean()) <= _FEW_SAMPLES
 
 
+def _given(kernel: KernelMatrix, memory: int) -> bool:
+    """Whether the values are the user's, and may be held as well."""
+    return not isinstance(kernel, FeatureKernelMatrix) and 8 * kernel.n**2 <= memory
+
+
 def solve_batch(
     batch: Batch,
     kernel: KernelMatrix,
@@ -135,7 +140,7 @@ def solve_batch(
     sizes = batch.sizes()
     values = (
         _AllValues(kernel)
-        if _wants_all_values(batch, sizes, memory)
+        if _wants_all_values(batch, sizes, memory) or _given(kernel, memory)
         else _RowsOnDemand.of(kernel, batch, sizes, memory)
     )
     if values is None:
