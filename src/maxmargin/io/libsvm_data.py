@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import IO
 
 import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.io.files import DataError, brief
+from maxmargin.io.libsvm_text import read_regular
 from maxmargin.io.schema import shown
 
+_SMALL_BYTES = 2**22
 _MAX_INDEX = 2**31 - 1
 _MAX_DIGITS = 20  # of an index; Python refuses to read numbers of thousands of them
 
@@ -18,8 +21,7 @@ _MAX_DIGITS = 20  # of an index; Python refuses to read numbers of thousands of 
 def read(file: IO[bytes], name: str, *, precomputed: bool = False):
     """Samples and labels of a LIBSVM text file.
 
-    scikit-learn's compiled reader does the work; only where it fails is the file
-    read again, line by line, to say which line is broken.
+    Only if that fails is the file read again, line by line, to say which line is broken.
 
     Parameters
     ----------
@@ -40,22 +42,43 @@ def read(file: IO[bytes], name: str, *, precomputed: bool = False):
 
 
 def parse(file: IO[bytes], *, zero_based: bool) -> tuple[sp.csr_array, np.ndarray]:
-    """Samples and labels by scikit-learn's compiled reader, which tells little of errors."""
-    from sklearn.datasets import load_svmlight_file
+    """Samples and labels; a ValueError that tells little if the text is broken."""
+    text = file.read(_SMALL_BYTES + 1)
+    found = read_regular(text, 0 if zero_based else 1) if len(text) <= _SMALL_BYTES else None
+    if found is None:
+        from sklearn.datasets import load_svmlight_file
 
-    X, y = load_svmlight_file(file, zero_based=zero_based)
-    return _with_short_indices(sp.csr_array(X)), y
+        file.seek(0)
+        X, y = load_svmlight_file(file, zero_based=zero_based)
+        return _with_short_indices(sp.csr_array(X)), y
+    X, y = found
+    if not zero_based:
+        shape = (len(y), max(0, X.shape[1] - 1))
+        X = sp.csr_array((X.data, X.indices - 1, X.indptr), shape=shape)
+    return _with_short_indices(X), y
 
 
 def write(file: IO[bytes], X, y: np.ndarray, name: str) -> None:
-    """Write samples as LIBSVM text."""
-    from sklearn.datasets import dump_svmlight_file
-
+    """Write samples as LIBSVM text, such that they are read back to the last bit."""
     if y.dtype.kind not in "biuf":
         raise DataError(f"{name}: LIBSVM text holds numbers as labels, not {y[0]!r}.")
-    if sp.issparse(X):
-        X = _with_short_indices(X)  # scikit-learn's writer takes no others
-    dump_svmlight_file(X, y, file, zero_based=False)
+    labels = tidy_labels(y) if y.dtype.kind == "f" else y.astype(np.int64, copy=False)
+    for label, pairs in zip(labels.tolist(), rows_as_text(X), strict=True):
+        file.write(f"{label!r} {pairs}\n".encode())
+
+
+def rows_as_text(X) -> Iterator[str]:
+    """``index:value`` of all values of each row that are not zero."""
+    for at in range(X.shape[0]):
+        if sp.issparse(X):
+            row = slice(X.indptr[at], X.indptr[at + 1])
+            index, values = X.indices[row], X.data[row]
+        else:
+            index = np.flatnonzero(X[at])
+            values = X[at, index]
+        values = values if values.dtype.kind != "b" else values.astype(int)
+        pairs = zip((index + 1).tolist(), values.tolist(), strict=True)
+        yield " ".join(f"{i}:{value!r}" for i, value in pairs if value)
 
 
 def tidy_labels(y: np.ndarray) -> np.ndarray:

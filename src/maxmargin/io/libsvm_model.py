@@ -143,20 +143,12 @@ def _vectors(model: SVC):
     if model.kernel == "precomputed":
         yield from (f"0:{sample + 1}" for sample in model.support_.tolist())
         return
-    vectors = model.support_vectors_
-    width = vectors.shape[1]
-    for at in range(vectors.shape[0]):
-        if sp.issparse(vectors):
-            row = slice(vectors.indptr[at], vectors.indptr[at + 1])
-            index, values = vectors.indices[row], vectors.data[row]
-        else:
-            index = np.flatnonzero(vectors[at])
-            values = vectors[at, index]
-        pairs = [f"{i + 1}:{v!r}" for i, v in zip(index.tolist(), values.tolist(), strict=True)]
-        if at == 0 and not (len(index) and index[-1] == width - 1):
+    width = model.support_vectors_.shape[1]
+    for at, pairs in enumerate(libsvm_data.rows_as_text(model.support_vectors_)):
+        if at == 0 and not f" {pairs}".rpartition(" ")[2].startswith(f"{width}:"):
             # A zero that says how many features there are; LIBSVM reads over it.
-            pairs.append(f"{width}:0")
-        yield " ".join(pairs)
+            pairs = f"{pairs} {width}:0".lstrip()
+        yield pairs
 
 
 def _read_header(file, name: str) -> tuple[dict[str, list[str]], int]:
