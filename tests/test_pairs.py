@@ -76,7 +76,8 @@ def test_every_problem_is_optimal(monkeypatch, mode, n_features, kernel, sparse)
         X = X * (np.random.default_rng(1).random(X.shape) < 0.2)
     function = KernelFunction(kernel, 1 / n_features, 0.2, 2)
     batch = pairs_of(y, C=2.0)
-    found = solve(batch, FeatureKernelMatrix(sp.csr_array(X) if sparse else X, function, np.float64))
+    samples = sp.csr_array(X) if sparse else X
+    found = solve(batch, FeatureKernelMatrix(samples, function, np.float64))
     K = oracle.kernel_values(X, X, kernel, 1 / n_features, 0.2, 2)
     assert (found.status == CONVERGED).all()
     check_optimal(found, batch, K, 1e-3 + 1e-9)
@@ -220,7 +221,8 @@ def test_sparse_is_dense(six):
     X, y = six
     X = X * (np.random.default_rng(1).random(X.shape) < 0.3)
     dense, sparse = (SVC(tol=1e-9, gamma=0.2).fit(A, y) for A in (X, sp.csr_array(X)))
-    assert_allclose(dense.decision_function(X), sparse.decision_function(sp.csr_array(X)), atol=1e-6)
+    values = sparse.decision_function(sp.csr_array(X))
+    assert_allclose(dense.decision_function(X), values, atol=1e-6)
 
 
 def test_warm_start_goes_on(six):
