@@ -216,8 +216,8 @@ def test_a_tol_out_of_reach_is_reported_as_stalled():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_steps_stay_within_bounds_where_values_overflowed(dtype):
     """What is not a number equals nothing: the search for its place must still end at one."""
-    assert pair_steps._first(np.full(5, np.nan, np.float32), np.float32(1.0)) == 0
+    assert pair_steps.first_place(np.full(5, np.nan, np.float32), np.float32(1.0)) == 0
     nothing = np.full(5, np.nan, dtype)
-    assert pair_steps._first_sum(nothing, np.zeros(5, np.float32), 1.0) == 0
+    assert pair_steps.first_sum(nothing, np.zeros(5, np.float32), 1.0) == 0
     values = np.array([3, 7, 7, 2, 7], dtype)
-    assert pair_steps._first_sum(values, np.zeros(5, np.float32), 7.0) == 1
+    assert pair_steps.first_sum(values, np.zeros(5, np.float32), 7.0) == 1
