@@ -1,7 +1,8 @@
-"""A pytest plugin that puts maxmargin's SVC in the place of scikit-learn's."""
+"""A pytest plugin that puts maxmargin's estimators in the place of scikit-learn's."""
 
 import sklearn.svm
 
-from maxmargin import SVC
+import maxmargin
 
-sklearn.svm.SVC = SVC
+for _name in ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"):
+    setattr(sklearn.svm, _name, getattr(maxmargin, _name))

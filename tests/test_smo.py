@@ -17,7 +17,7 @@ from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solvers import SMO
 from maxmargin.solvers.common import pair_steps
-from maxmargin.solvers.common.pair_steps import likely_next, set_penalties
+from maxmargin.solvers.common.pair_steps import likely_next, penalties_of
 from maxmargin.solvers.common.shrinking import worth_shrinking_to
 from maxmargin.solvers.smo.solver import SELECTIONS
 
@@ -191,8 +191,7 @@ def test_likely_next_takes_the_worst_violators_of_both_sides():
     labels = np.array([1.0, 1, 1, -1, -1, -1])
     lower, upper = c_svc(labels, np.ones(6))[1:]
     residual = np.array([0.5, 2.0, 1.0, -3.0, -1.0, -2.0])
-    grow, shrink = np.empty(6, np.float32), np.empty(6, np.float32)
-    set_penalties(np.zeros(6), lower, upper, grow, shrink)
+    (grow,), (shrink,) = penalties_of(np.zeros(6), lower, upper, 0.0, False, 1e-3)
     assert_array_equal(grow, np.where(labels > 0, 0, -np.inf))
     assert_array_equal(shrink, np.where(labels > 0, np.inf, 0))
     slot_of = np.full(6, -1)

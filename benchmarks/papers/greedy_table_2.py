@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from data import load
 from maxmargin.estimators.multiclass import binary_tasks, votes
 from maxmargin.optimality import violation_and_intercept
-from maxmargin.solvers.common.pair_steps import SECOND_ORDER, set_penalties, smo_steps
+from maxmargin.solvers.common.pair_steps import SECOND_ORDER, penalties_of, smo_steps
 from maxmargin.solvers.greedy.steps import coordinate_sweeps, greedy_steps
 
 # Name of the set: the paper's accuracies of GS-SVMs, HM-SVMs and SVMs.
@@ -127,11 +127,10 @@ def steps_on(K, chosen, beta, residual, lower, upper, limit) -> int:
     n = len(chosen)
     own = K if n == len(K) else block(K, chosen)
     part, low, high = beta[chosen], lower[chosen], upper[chosen]
-    grow, shrink = np.empty(n, np.float32), np.empty(n, np.float32)
-    set_penalties(part, low, high, grow, shrink)
+    grow, shrink = penalties_of(part, low, high, 0.0, False, TOL)
     _, steps, *_ = smo_steps(
         own, np.arange(n), np.zeros(n, np.int64), 0, np.diag(own).astype(np.float32),
-        part, residual, low, high, grow, shrink, 0.9 * TOL, limit, SECOND_ORDER,
+        part, residual, low, high, grow, shrink, 0.0, 0.9 * TOL, limit, SECOND_ORDER,
     )  # fmt: skip
     beta[chosen] = part
     return steps

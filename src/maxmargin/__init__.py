@@ -5,11 +5,25 @@ from __future__ import annotations
 import importlib
 
 __version__ = "0.1.0"
-__all__ = ["SVC", "SVCSearch", "io", "plotting", "solvers"]
+__all__ = [
+    "SVC",
+    "SVR",
+    "NuSVC",
+    "NuSVR",
+    "OneClassSVM",
+    "SVCSearch",
+    "io",
+    "plotting",
+    "solvers",
+]
 
 # Loaded when first used, so that `import maxmargin` costs what scikit-learn's import costs.
 _HOMES = {
     "SVC": "maxmargin.estimators.svc",
+    "SVR": "maxmargin.estimators.regression",
+    "NuSVC": "maxmargin.estimators.nu_svc",
+    "NuSVR": "maxmargin.estimators.regression",
+    "OneClassSVM": "maxmargin.estimators.one_class",
     "SVCSearch": "maxmargin.search.svc_search",
 }
 _MODULES = ("io", "plotting", "solvers")

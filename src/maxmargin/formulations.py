@@ -25,8 +25,12 @@ def c_svc(
     costs : C of each sample, its weights included
     scale : the size of the kernel values, see `KernelMatrix.scale`
     """
-    bounds = signs * np.where(costs * scale < _HARD_MARGIN, costs, _LARGEST_C / scale)
+    bounds = signs * _bounds(costs, scale)
     return signs, np.minimum(bounds, 0.0), np.maximum(bounds, 0.0)
+
+
+def _bounds(costs: np.ndarray, scale: float) -> np.ndarray:
+    return np.where(costs * scale < _HARD_MARGIN, costs, _LARGEST_C / scale)
 
 
 def are_bounds(costs: np.ndarray, scale: float) -> bool:
@@ -38,3 +42,62 @@ def n_at_largest_cost(beta: np.ndarray, costs: np.ndarray, scale: float) -> int:
     """Samples whose β has met the bound that stands for their C."""
     replaced = costs * scale >= _HARD_MARGIN
     return int(np.count_nonzero(replaced & (np.abs(beta) >= _LARGEST_C / scale)))
+
+
+# The others return the fields of a `Problem` but for the kernel. `costs` is the C of each
+# sample, and `weights` its weight where the formulation has no C.
+
+
+def nu_svc(signs: np.ndarray, weights: np.ndarray, nu: float) -> dict:
+    """The ν-SVC of samples with labels ±1, in β = yα: both classes have the sum νΣw/2."""
+    share = largest_nu(signs, weights)
+    if nu > share:
+        raise ValueError(
+            f"specified nu is infeasible: nu={nu:g}, but with the weights of these two classes "
+            f"it can be {share:g} at most."
+        )
+    total = 0.5 * nu * weights.sum()
+    bounds = signs * weights
+    return {
+        "linear": np.zeros(len(signs)),
+        "lower": np.minimum(bounds, 0.0),
+        "upper": np.maximum(bounds, 0.0),
+        "totals": (total, -total),
+    }
+
+
+def largest_nu(signs: np.ndarray, weights: np.ndarray) -> float:
+    """The ν above which a ν-SVC is infeasible: its smaller class cannot reach its sum."""
+    smaller = min(weights[signs > 0].sum(), weights[signs < 0].sum())
+    return float(2.0 * smaller / weights.sum())
+
+
+def epsilon_svr(targets: np.ndarray, costs: np.ndarray, epsilon: float, scale: float = 1.0) -> dict:
+    """The ε-SVR in β = α − α*: at most one of the two is not zero, so that α + α* = |β|."""
+    costs = _bounds(costs, scale)
+    return {"linear": targets, "lower": -costs, "upper": costs, "epsilon": float(epsilon)}
+
+
+def nu_svr(targets: np.ndarray, costs: np.ndarray, nu: float, scale: float = 1.0) -> dict:
+    """The ν-SVR in β = α − α* where its tube has a width: then Σα = Σα* = νΣC/2.
+
+    The constraint of the dual is Σ(α + α*) ≤ νΣC. Where it is slack the tube has no width, and
+    the problem is `epsilon_svr` with ε = 0.
+    """
+    costs = _bounds(costs, scale)
+    total = 0.5 * nu * float(costs.sum())
+    # One sample cannot be on both sides: without room for that, the two sums may be out of reach.
+    reachable = 2.0 * total <= costs.sum() - costs.max()
+    totals: tuple[float, ...] = (total, -total) if reachable else (0.0,)
+    return {"linear": targets, "lower": -costs, "upper": costs, "totals": totals}
+
+
+def one_class(weights: np.ndarray, nu: float) -> dict:
+    """The one-class SVM, scaled as LIBSVM does: 0 ≤ β ≤ w and Σβ = νΣw."""
+    n = len(weights)
+    return {
+        "linear": np.zeros(n),
+        "lower": np.zeros(n),
+        "upper": weights,
+        "totals": (nu * float(weights.sum()),),
+    }

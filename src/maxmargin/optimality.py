@@ -122,10 +122,7 @@ def certificate_from(problem: Problem, beta: np.ndarray, residual: np.ndarray) -
         raise ValueError(NOT_FINITE)
     if infeasibility > FEASIBLE:
         violation = np.inf
-    # βᵀKβ = βᵀ(p − residual), so ½βᵀKβ − pᵀβ is −½ βᵀ(p + residual).
-    objective = -0.5 * float(beta @ (problem.linear + residual))
-    if epsilon:
-        objective += epsilon * float(np.abs(beta).sum())
+    objective = problem.objective(beta, residual)
     gap = gap_of(beta, residual, lower, upper, epsilon, levels[0], levels[-1])
     return Certificate(problem, beta, residual, violation, infeasibility, objective, gap, levels)
 
@@ -197,6 +194,15 @@ def violation_and_levels(
         return violation, (level,)
     first, second = pair_and_level(*found[:4]), pair_and_level(*found[4:])
     return max(first[0], second[0]), (first[1], second[1])
+
+
+def violation_of(
+    problem: Problem, beta: np.ndarray, residual: np.ndarray
+) -> tuple[float, tuple[float, ...]]:
+    """The same for the samples of a problem."""
+    return violation_and_levels(
+        beta, residual, problem.lower, problem.upper, problem.epsilon, problem.by_sign
+    )
 
 
 def violation_and_intercept(

@@ -12,6 +12,8 @@ from maxmargin.kernels.interface import KernelMatrix
 _ROUNDING = 1e-14
 # Part of its range, or of the largest |β| where that is less, within which a β is put on its bound.
 _SNAP = 1e-12
+# Multiples of it, less their whole part, are spread evenly however many there are.
+_GOLDEN = 0.6180339887498949
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +52,62 @@ class Problem:
         """Whether positive and negative β have a sum each."""
         return len(self.totals) == 2
 
+    @property
+    def kinked(self) -> bool:
+        """Whether zero is a kink, where the objective or the sums pass from piece to piece."""
+        return self.epsilon > 0 or self.by_sign
+
     def feasible(self, beta: np.ndarray | None = None) -> np.ndarray:
-        """A new feasible β near the given one, or near zero."""
+        """A new feasible β near the given one; without one, few samples that are not zero."""
         if beta is None:
             beta = np.zeros(self.n)
             if not any(self.totals):
                 return beta
+            beta = filled(self.linear, self.lower, self.upper, self.totals)
+        if self.epsilon:  # samples at the kink stay there, if the others can make up the sum
+            lower, upper = self.pieces(beta)
+            near = nearest_feasible(beta, lower, upper, self.totals)
+            if abs(near.sum() - self.totals[0]) <= _ROUNDING * np.abs(near).sum():
+                return near
         return nearest_feasible(beta, self.lower, self.upper, self.totals)
+
+    def pieces(
+        self, beta: np.ndarray, index: np.ndarray | slice = slice(None)
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The bounds within which the objective is quadratic, of the samples `index` at `beta`.
+
+        Without a kink they are the bounds themselves. With one, a β does not pass through zero;
+        at zero there is no room at all, since nothing says on which side.
+        """
+        lower, upper = self.lower[index], self.upper[index]
+        if not self.kinked:
+            return lower, upper
+        return np.where(beta < 0, lower, 0.0), np.where(beta > 0, upper, 0.0)
+
+    def slopes(self, beta: np.ndarray, residual: np.ndarray) -> np.ndarray:
+        """The negative gradient at samples that are not zero: p − Kβ, less ε on their side."""
+        return residual - self.epsilon * np.sign(beta) if self.epsilon else residual
+
+    def groups(self, beta: np.ndarray) -> np.ndarray | None:
+        """Which sum each of these samples, none of them zero, belongs to: a column per sum.
+
+        None where they all belong to one.
+        """
+        if not self.by_sign or (beta > 0).all() or (beta < 0).all():
+            return None
+        return np.column_stack([beta > 0, beta < 0]).astype(np.float64)
+
+    def objective(self, beta: np.ndarray, residual: np.ndarray) -> float:
+        """½βᵀKβ − pᵀβ + ε‖β‖₁, from p − Kβ: βᵀKβ is βᵀ(p − residual)."""
+        value = -0.5 * float(beta @ (self.linear + residual))
+        return value + self.epsilon * float(np.abs(beta).sum()) if self.epsilon else value
+
+    def decrease(self, beta: np.ndarray, new: np.ndarray, residual, new_residual) -> float:
+        """How much the objective falls from one β to another, with the residual of each."""
+        value = 0.5 * float((new - beta) @ (residual + new_residual))
+        if self.epsilon:
+            value -= self.epsilon * float(np.abs(new).sum() - np.abs(beta).sum())
+        return value
 
     def residual_of(self, beta: np.ndarray) -> np.ndarray:
         """p − Kβ, from scratch in the precision of the kernel's rows."""
@@ -91,6 +142,28 @@ def sums_of(beta: np.ndarray, by_sign: bool) -> tuple[float, ...]:
     if not by_sign:
         return (float(beta.sum()),)
     return float(np.maximum(beta, 0.0).sum()), float(np.minimum(beta, 0.0).sum())
+
+
+def filled(linear, lower, upper, totals: tuple[float, ...]) -> np.ndarray:
+    """A β with few samples that are not zero, at their bounds but for one per sum.
+
+    Those with the largest p come first on the positive side, those with the least on the
+    negative one; of equals they are spread over the set, which may be in some order.
+    """
+    n = len(linear)
+    spread = (np.arange(n) * _GOLDEN) % 1.0
+    order = np.lexsort((spread, -linear))
+    if len(totals) == 1:
+        totals = (max(totals[0], 0.0), min(totals[0], 0.0))
+    return _fill(order, upper, totals[0]) - _fill(order[::-1], -lower, -totals[1])
+
+
+def _fill(order: np.ndarray, room: np.ndarray, total: float) -> np.ndarray:
+    """As much of each room as it takes to reach the total, in that order."""
+    before = np.cumsum(room[order]) - room[order]
+    beta = np.zeros(len(room))
+    beta[order] = np.clip(total - before, 0.0, room[order])
+    return beta
 
 
 def nearest_feasible(

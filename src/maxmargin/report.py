@@ -34,6 +34,7 @@ class ProblemReport:
     kkt_violation : the maximal violating pair, recomputed from scratch in float64
     history : how the solve went
     details : figures that the solver adds
+    quantities : figures of the formulation: epsilon, nu, rho, the part of outliers
     """
 
     problem: str
@@ -52,6 +53,7 @@ class ProblemReport:
     kkt_violation: float
     history: tuple[Progress, ...] = ()
     details: dict = field(default_factory=dict)
+    quantities: dict = field(default_factory=dict)
 
 
 class ReportTable(Sequence[ProblemReport]):
@@ -216,8 +218,13 @@ class FitReport:
             kind += ", approximate"
         return (
             f"{kind}: KKT violation {self.kkt_violation:.2g} (tol {self.tol:g}), "
-            f"{self.n_support} support vectors, {self.seconds:.3g} s"
+            f"{self.n_support} support vectors, {self._quantities()}{self.seconds:.3g} s"
         )
+
+    def _quantities(self) -> str:
+        """Those of the formulation, where there is one problem to speak of."""
+        of_one = self.problems[0].quantities if len(self.problems) == 1 else {}
+        return "".join(f"{name} {value:.4g}, " for name, value in of_one.items())
 
     def __str__(self) -> str:
         rows = [list(_COLUMNS), *self._rows()]

@@ -144,6 +144,11 @@ def client_of(what: str) -> Client:
 
 def refuse(estimator, solver) -> None:
     """One sentence for what Dask collections do not go with."""
+    if estimator._formulation not in HierarchicalSVM().capabilities.formulations:
+        raise ValueError(
+            f"X is a Dask collection, on which {type(estimator).__name__} does not train: load it "
+            "into memory, or train on a part of it."
+        )
     if not isinstance(solver, HierarchicalSVM):
         raise ValueError(
             "X is a Dask collection, whose partitions stay on their workers: it needs "
@@ -184,9 +189,12 @@ class CollectionSource(TrainingSource):
     def names(self) -> list[str]:
         nothing = np.empty(0)
         return [
-            BinaryTask(pair[0], pair[1], nothing, nothing).name(self.collection)
+            BinaryTask(nothing, nothing, pair[0], pair[1]).name(self.collection)
             for pair in self.pairs
         ]
+
+    def reports(self, outcomes):
+        return [out.report(name, {}) for name, out in zip(self.names, outcomes, strict=True)]
 
     def outcomes(self, solver, watch: FitWatch, seed: int) -> Iterator[Outcome]:
         estimator, collection = self.estimator, self.collection
@@ -239,7 +247,7 @@ class CollectionSource(TrainingSource):
             found = self._supports[at] if at < len(self._supports) else unsolved
             index = np.searchsorted(numbers, found.samples)
             signs = np.where(rows.codes[index] == positive, 1.0, -1.0)
-            tasks.append(BinaryTask(positive, negative, index, signs))
+            tasks.append(BinaryTask(index, signs, positive, negative))
             answers.append((np.asarray(found.beta, np.float64), found.intercept))
         data = TrainingData(
             rows.X, rows.codes, collection.classes, collection.class_weight, rows.costs, None
@@ -274,6 +282,7 @@ def _outcome(solver, hierarchical: WorkersRun, monitor: Monitor) -> Outcome:
         kkt_violation=check.violation,
         objective=check.objective,
         duality_gap=check.gap,
+        levels=(support.intercept,),
         seconds=monitor.seconds,
         kernel_evaluations=hierarchical.evaluations,
         n_samples=hierarchical.size,

@@ -21,6 +21,7 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
     """What all estimators share. An estimator adds its parameters, and
 
     - `_formulation`: the name that solvers declare to solve,
+    - `_cost`: what the bounds of the coefficients are multiplied by, C where there is one,
     - `_validate(X, y, sample_weight)`: the training data,
     - `_formulate(data)`: the problems of a fit, as tasks,
     - `_starts(data, tasks)`: a β to start from for each of them, or None,
@@ -28,6 +29,10 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
     """
 
     _formulation: str
+
+    @property
+    def _cost(self) -> float:
+        return 1.0
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
@@ -84,6 +89,10 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
 
     def _is_sparse(self, X) -> bool:
         return sp.issparse(X) and not callable(self.kernel)
+
+    def _iterations(self, n_iter: np.ndarray):
+        """`n_iter_`, from the iterations of each problem."""
+        return n_iter
 
     def _finish(self, X, y, sample_weight) -> None:
         """For what an estimator adds to its attributes."""

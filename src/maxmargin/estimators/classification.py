@@ -6,24 +6,33 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from maxmargin.estimators.base import BaseSVM
 from maxmargin.estimators.fitted import fitted_attributes
-from maxmargin.estimators.inputs import TrainingData, validate_training_data
+from maxmargin.estimators.inputs import TrainingData, is_dask_collection, validate_training_data
 from maxmargin.estimators.multiclass import BinaryTask, binary_tasks, merge
+from maxmargin.estimators.prediction import KernelModel
 from maxmargin.estimators.warm_start import warm_start_of_all, warm_starts
 from maxmargin.warn import warn_user
 
 
-class BaseSVClassifier(BaseSVM):
-    """The C-SVC of each pair of classes, or of each class against the rest."""
+def _has_stages(estimator) -> bool:
+    if None in getattr(estimator, "_stages", [None]):
+        raise AttributeError(
+            "staged_decision_function is not available: the model is not fitted, or its solver "
+            "keeps no models on the way."
+        )
+    return True
 
-    _formulation = "c_svc"
 
-    C: float
+class BaseSVClassifier(KernelModel):
+    """The binary problem of each pair of classes, or of each class against the rest."""
+
     kernel: Any
     multi_class: str
+    decision_function_shape: str
+    break_ties: bool
 
     def _validate(self, X, y, sample_weight) -> TrainingData:
         return validate_training_data(self, X, y, sample_weight)
@@ -65,7 +74,7 @@ class BaseSVClassifier(BaseSVM):
             intercept=intercept,
             shape=data.X.shape if hasattr(data.X, "shape") else (_num_samples(data.X),),
             X_fit=data.X if callable(self.kernel) else None,
-            C=self.C,
+            cost=self._cost,
             gamma=gamma,
             sparse=self._is_sparse(data.X),
         )
@@ -79,5 +88,86 @@ class BaseSVClassifier(BaseSVM):
             raise ValueError(
                 f"{name} has no box constraint: sample_weight and class_weight are not supported."
             )
-        if costs[0] != type(self)().C:
+        if costs[0] != type(self)()._cost:
             warn_user(f"{name} has no box constraint: C is not used.", UserWarning)
+
+    def predict(self, X):
+        """Class labels of the samples in X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or \
+                (n_samples, n_samples_train)
+            Samples; for ``kernel="precomputed"`` their kernel values with the
+            training samples.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            A dask array, not yet computed, where X is a Dask collection.
+        """
+        check_is_fitted(self)
+        if is_dask_collection(X):
+            return self._lazily("predict", X)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        n_classes = len(self.classes_)
+        if n_classes > 2 and (self.break_ties or self.multi_class == "ovr"):
+            return self.classes_.take(np.argmax(self.decision_function(X), axis=1))
+        if n_classes == 2:
+            return self.classes_.take(np.where(self._decisions(X, "tasks")[:, 0] > 0, 0, 1))
+        return self.classes_.take(self._decisions(X, "votes"))
+
+    def decision_function(self, X):
+        """Decision values of the samples in X.
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples,), (n_samples, n_classes) or \
+                (n_samples, n_classes * (n_classes - 1) / 2)
+            One value for two classes, positive for the second; else by
+            `decision_function_shape`. A dask array where X is a Dask collection.
+        """
+        if is_dask_collection(X):
+            return self._lazily("decision_function", X)
+        check_is_fitted(self)
+        form = self._form()
+        values = self._decisions(X, form)
+        return -values[:, 0] if len(self.classes_) == 2 else values
+
+    @available_if(_has_stages)
+    def staged_decision_function(self, X):
+        """Decision values with 1, 2, 3, … support vectors.
+
+        Only of a solver that chooses support vectors one by one and does not touch
+        their coefficients again, such as ``GreedyStagewise(backfit=False)``.
+
+        Yields
+        ------
+        values : as of `decision_function`
+            With several binary problems each has as many support vectors as the
+            stage says, or all that it needs.
+        """
+        from maxmargin.decisions import in_form
+        from maxmargin.estimators.staged import staged_decisions
+
+        X, form, n_classes = self._validate_for_predict(X), self._form(), len(self.classes_)
+        for decisions in staged_decisions(self, X):
+            values = in_form(np.ascontiguousarray(decisions.T), form, n_classes)
+            yield -values[:, 0] if n_classes == 2 else values
+
+    def _form(self) -> str:
+        """The form of decision values that the parameters ask for."""
+        if len(self.classes_) == 2:
+            return "tasks"
+        if self.multi_class == "ovr":
+            if self.decision_function_shape == "ovo":
+                raise ValueError(
+                    "decision_function_shape='ovo' needs a model of pairs: fit with "
+                    "multi_class='ovo', not 'ovr'."
+                )
+            return "tasks"
+        return "classes" if self.decision_function_shape == "ovr" else "tasks"
+
+    def _public_sign(self) -> float:
+        return -1.0 if len(self.classes_) == 2 else 1.0

@@ -22,7 +22,7 @@ _made: WeakKeyDictionary = WeakKeyDictionary()
 
 def decision_functions(model) -> DecisionFunctions:
     """The decision functions of a fitted SVC; those of the last call while it is the same."""
-    parts = [getattr(model, name) for name in _PARTS]
+    parts = [getattr(model, name, None) for name in _PARTS]
     known = _made.get(model)
     if known is not None and all(a is b for a, b in zip(known[0], parts)):
         return known[1]
@@ -35,7 +35,8 @@ def _make(model) -> DecisionFunctions:
     from maxmargin.decisions import DecisionFunctions
 
     intercept = np.asarray(model._intercept_)
-    return DecisionFunctions(_terms(model, len(intercept)), intercept, len(model.classes_))
+    n_classes = len(getattr(model, "classes_", intercept))
+    return DecisionFunctions(_terms(model, len(intercept)), intercept, n_classes)
 
 
 def _terms(model, n_tasks: int):

@@ -1,4 +1,4 @@
-"""The fitted attributes of an SVC from its parts, whether a fit or a file gave them."""
+"""The fitted attributes of a model from its parts, whether a fit or a file gave them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import scipy.sparse as sp
 
 
 def fitted_attributes(
-    *, classes, n_support, dual_coef, intercept, gamma, support, vectors, sparse, shape, C,
-    class_weight=None, X_fit=None,
+    *, n_support, dual_coef, intercept, gamma, support, vectors, sparse, shape, cost,
+    classes=None, class_weight=None, X_fit=None,
 ) -> dict:  # fmt: skip
     """All attributes that a prediction or a warm start needs, in LIBSVM's layout.
 
@@ -20,14 +20,17 @@ def fitted_attributes(
         themselves, class by class
     n_support : how many there are of each class
     sparse : whether the training data was
-    shape, C : those of the fit
+    shape, cost : those of the fit; the cost is what bounds the coefficients, C where there is one
+    classes, class_weight : None where there are no classes
     X_fit : the training data, where the kernel is a function of the user's
     """
     stored = sp.csr_array(dual_coef) if sparse else np.asarray(dual_coef, dtype=np.float64)
-    sign = -1.0 if len(classes) == 2 else 1.0
-    return {
-        "classes_": classes,
-        "class_weight_": np.ones(len(classes)) if class_weight is None else class_weight,
+    sign, of_classes = 1.0, {}
+    if classes is not None:
+        weights = np.ones(len(classes)) if class_weight is None else class_weight
+        of_classes = {"classes_": classes, "class_weight_": weights}
+        sign = -1.0 if len(classes) == 2 else 1.0
+    return of_classes | {
         "support_": support,
         "support_vectors_": vectors,
         "_n_support": n_support,
@@ -39,7 +42,7 @@ def fitted_attributes(
         "_gamma": gamma,
         "_sparse": sparse,
         "_X_fit": X_fit,
-        "_fit_C": C,
+        "_fit_cost": cost,
     }
 
 
@@ -63,6 +66,6 @@ def widen(model, n_features: int) -> None:
 
 
 def set_fitted(model, **parts) -> None:
-    """Make an SVC a fitted one, from the parts that `fitted_attributes` takes, less C."""
-    model.__dict__.update(fitted_attributes(C=model.C, **parts))
+    """Make a model a fitted one, from the parts that `fitted_attributes` takes, less the cost."""
+    model.__dict__.update(fitted_attributes(cost=model._cost, **parts))
     model.n_features_in_ = parts["shape"][1]

@@ -82,25 +82,78 @@ def validate_training_data(estimator, X, y, sample_weight) -> TrainingData:
         raise ValueError(
             f"The number of classes has to be greater than one; got {len(classes)} class"
         )
-    if estimator.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-        raise ValueError(
-            "Precomputed matrix must be a square matrix. "
-            f"Input is a {X.shape[0]}x{X.shape[1]} matrix."
-        )
+    _check_square(estimator, X)
     class_weight = np.ones(len(classes))
     if sample_weight is None and estimator.class_weight is None:  # nothing to check
-        costs = np.full(_num_samples(X), float(estimator.C))
+        costs = np.full(_num_samples(X), float(estimator._cost))
         return TrainingData(X, codes, classes, class_weight, costs, None)
     if estimator.class_weight is not None:
         class_weight = class_weights(estimator.class_weight, classes, y)
     sample_weights = _sample_weights(sample_weight, _num_samples(X))
     weights = sample_weights * class_weight[codes]
     codes = np.where(weights > 0, codes, -1)
-    _check_every_class_has_weight(codes, classes)
+    _check_every_class_has_weight(estimator, codes, classes)
     uneven = np.ptp(sample_weights) > 0
     return TrainingData(
-        X, codes, classes, class_weight, estimator.C * weights, sample_weights if uneven else None
+        X, codes, classes, class_weight, estimator._cost * weights,
+        sample_weights if uneven else None,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionData:
+    """Validated training data without classes.
+
+    Attributes
+    ----------
+    X : dense array, CSR matrix, or whatever a callable kernel takes
+    targets : what is to be predicted, in float64; None where there is nothing to predict
+    costs : C of each sample, its weight included
+    sample_weights : the user's weights, None where they are all the same
+    """
+
+    X: object
+    targets: np.ndarray | None
+    costs: np.ndarray
+    sample_weights: np.ndarray | None
+
+    @property
+    def n(self) -> int:
+        return len(self.costs)
+
+
+def validate_regression_data(estimator, X, y, sample_weight) -> RegressionData:
+    """Check X, y and the weights for a fit without classes; y may be "no_validation"."""
+    targets, has_targets = None, not isinstance(y, str)
+    if callable(estimator.kernel):
+        if has_targets:
+            check_consistent_length(X, y)
+            targets = column_or_1d(y, warn=True)
+    elif has_targets:
+        X, targets = validate_features(estimator, X, y)
+    else:
+        X = validate_features(estimator, X)
+    _check_square(estimator, X)
+    weights = _sample_weights(sample_weight, _num_samples(X))
+    if not (weights > 0).any():
+        raise ValueError("Invalid input - all samples have zero or negative weights.")
+    uneven = sample_weight is not None and np.ptp(weights) > 0
+    if targets is not None:
+        targets = targets.astype(np.float64, copy=False)
+    costs = (
+        estimator._cost * weights
+        if np.isfinite(estimator._cost)
+        else np.where(weights > 0, np.inf, 0.0)
     )
+    return RegressionData(X, targets, costs, weights if uneven else None)
+
+
+def _check_square(estimator, X) -> None:
+    if estimator.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+        raise ValueError(
+            "Precomputed matrix must be a square matrix. "
+            f"Input is a {X.shape[0]}x{X.shape[1]} matrix."
+        )
 
 
 def _classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -226,16 +279,17 @@ def _sample_weights(sample_weight, n_samples: int) -> np.ndarray:
     return np.maximum(weights, 0.0)
 
 
-def _check_every_class_has_weight(codes: np.ndarray, classes: np.ndarray) -> None:
+def _check_every_class_has_weight(estimator, codes: np.ndarray, classes: np.ndarray) -> None:
     present = np.bincount(codes[codes >= 0], minlength=len(classes)) > 0
     if present.all():
         return
     if not present.any():
         raise ValueError("Invalid input - all samples have zero or negative weights.")
     if present.sum() == 1:
+        infeasible = "specified nu is infeasible: " if hasattr(estimator, "nu") else ""
         raise ValueError(
-            "Invalid input - all samples with positive weights belong to the same class: "
-            f"{classes[present][0]!r}."
+            f"{infeasible}Invalid input - all samples with positive weights belong to the same "
+            f"class: {classes[present][0]!r}."
         )
     raise ValueError(
         f"All samples of class {classes[~present][0]!r} have zero or negative weights; "

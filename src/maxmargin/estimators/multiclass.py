@@ -8,23 +8,30 @@ the order of the classes. One-vs-rest has one coefficient a class.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.formulations import c_svc, n_at_largest_cost
+from maxmargin.estimators.tasks import Task
+from maxmargin.formulations import c_svc, nu_svc
+from maxmargin.solution import Status
+from maxmargin.warn import warn_user
+
+# The ρ of a ν-SVC is at least this multiple of tol, or it is solved again with a part of tol.
+_MARGIN = 10.0
+_LOWER_TOL = 1e-3
+_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryTask:
-    """One binary problem: samples `index`, of which those of `positive` have label +1."""
+class BinaryTask(Task):
+    """One binary problem, whose samples of the class `positive` have label +1: its C-SVC."""
 
+    signs: np.ndarray
     positive: int
     negative: int | None  # None: all the other classes
-    index: np.ndarray
-    signs: np.ndarray
 
     def name(self, data) -> str:
         """What the report calls it."""
@@ -32,14 +39,56 @@ class BinaryTask:
         return f"{data.classes[self.positive]} vs {other}"
 
     def formulate(self, data, scale: float) -> dict:
-        """Its C-SVC: the fields of a `Problem` but for the kernel, whose values have that scale."""
         linear, lower, upper = c_svc(self.signs, data.costs[self.index], scale)
         labels = data.codes[self.index]
         return {"linear": linear, "lower": lower, "upper": upper, "labels": labels}
 
-    def n_beyond_bounds(self, data, beta: np.ndarray, scale: float) -> int:
-        """Samples whose C is too large to be a bound, and that would need it."""
-        return n_at_largest_cost(beta, data.costs[self.index], scale)
+
+@dataclass(frozen=True, eq=False)
+class NuBinaryTask(BinaryTask):
+    """The same as a ν-SVC. Its decision function is divided by ρ, so that the margin is at ±1."""
+
+    nu: float
+
+    def formulate(self, data, scale: float) -> dict:
+        problem = nu_svc(self.signs, data.costs[self.index], self.nu)
+        return problem | {"labels": data.codes[self.index]}
+
+    def answer(self, outcome):
+        rho = self._rho(outcome)
+        if not rho > outcome.kkt_violation:
+            if outcome.status == Status.CONVERGED:
+                warn_user(
+                    f"NuSVC found no margin between two classes (rho = {rho:.2g}): with "
+                    f"nu={self.nu:g} and this kernel they overlap, and the scale of the decision "
+                    "function is arbitrary; raise nu or change the kernel.",
+                    UserWarning,
+                )
+            rho = max(rho, outcome.kkt_violation, _ROUNDING)
+        return outcome.beta / rho, outcome.intercept / rho
+
+    def judged(self, problem, outcome, tol):
+        # A tol that was lowered to find the margin may be out of reach.
+        reached = outcome.status == Status.STALLED and outcome.kkt_violation <= tol
+        return replace(outcome, status=Status.CONVERGED) if reached else outcome
+
+    def follow_up(self, problem, outcome, run, tol):
+        """The same with a lower tol, where the margin could be nothing but the violation.
+
+        The decision function is divided by ρ, and the violation with it.
+        """
+        small = self._rho(outcome) < _MARGIN * run.tol and outcome.kkt_violation > _ROUNDING
+        if not small or outcome.status != Status.CONVERGED or run.tol < tol:
+            return None
+        return problem, replace(run, start=outcome.beta, tol=_LOWER_TOL * run.tol)
+
+    def quantities(self, outcome):
+        rho = self._rho(outcome)
+        return {"nu": float(self.nu), "rho": rho, "C": 1.0 / rho if rho > 0 else np.inf}
+
+    def _rho(self, outcome) -> float:
+        """Half the distance of the levels of the two classes."""
+        return 0.5 * (outcome.levels[1] - outcome.levels[0])
 
 
 def members_of_classes(codes: np.ndarray, n_classes: int) -> list[np.ndarray]:
@@ -52,7 +101,8 @@ def members_of_classes(codes: np.ndarray, n_classes: int) -> list[np.ndarray]:
 class PairTasks(Sequence[BinaryTask]):
     """The tasks of all pairs of classes, each made when it is asked for: there may be many."""
 
-    def __init__(self, codes: np.ndarray, n_classes: int):
+    def __init__(self, codes: np.ndarray, n_classes: int, nu: float | None = None):
+        self._nu = nu
         self._members = members_of_classes(codes, n_classes)
         self._first, self._second = np.triu_indices(n_classes, 1)
 
@@ -63,32 +113,38 @@ class PairTasks(Sequence[BinaryTask]):
         if isinstance(at, slice):
             return [self[number] for number in range(*at.indices(len(self)))]
         i, j = int(self._first[at]), int(self._second[at])
-        return _task(i, j, self._members[i], self._members[j])
+        positives, negatives = self._members[i], self._members[j]
+        index = np.concatenate([positives, negatives])
+        signs = np.repeat([1.0, -1.0], [len(positives), len(negatives)])
+        return _task(index, signs, i, j, self._nu)
 
 
-def binary_tasks(codes: np.ndarray, n_classes: int, multi_class: str) -> Sequence[BinaryTask]:
+def binary_tasks(
+    codes: np.ndarray, n_classes: int, multi_class: str, nu: float | None = None
+) -> Sequence[BinaryTask]:
     """The binary problems of a training set.
 
     Parameters
     ----------
     codes : class number of each sample, −1 for samples that take no part
     multi_class : "ovo" or "ovr"; two classes are one problem either way
+    nu : that of ν-SVC; None for C-SVC
     """
     if multi_class == "ovr" or n_classes == 2:
         # All samples in their own order: nothing has to be copied or gathered.
         everything = np.flatnonzero(codes >= 0)
         other = 1 if n_classes == 2 else None
         return [
-            BinaryTask(i, other, everything, np.where(codes[everything] == i, 1.0, -1.0))
+            _task(everything, np.where(codes[everything] == i, 1.0, -1.0), i, other, nu)
             for i in range(1 if n_classes == 2 else n_classes)
         ]
-    return PairTasks(codes, n_classes)
+    return PairTasks(codes, n_classes, nu)
 
 
-def _task(positive, negative, positives, negatives) -> BinaryTask:
-    index = np.concatenate([positives, negatives])
-    signs = np.repeat([1.0, -1.0], [len(positives), len(negatives)])
-    return BinaryTask(positive, negative, index, signs)
+def _task(index, signs, positive: int, negative: int | None, nu: float | None) -> BinaryTask:
+    if nu is None:
+        return BinaryTask(index, signs, positive, negative)
+    return NuBinaryTask(index, signs, positive, negative, nu)
 
 
 def merge(

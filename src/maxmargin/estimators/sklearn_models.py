@@ -1,50 +1,69 @@
-"""Fitted models between scikit-learn's SVC and ours."""
+"""Fitted models between scikit-learn's classes and ours of the same names."""
 
 from __future__ import annotations
 
 import warnings
+from copy import copy
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.svm import SVC as SklearnSVC
+from sklearn import svm
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators.fitted import set_fitted
-from maxmargin.estimators.svc import SVC
+from maxmargin.estimators.prediction import KernelModel
 
-# The parameters that the two have in common, less those whose values differ.
-_SHARED = (
-    "C", "kernel", "degree", "gamma", "coef0", "shrinking", "tol", "class_weight",
-    "max_iter", "decision_function_shape", "break_ties", "random_state",
-)  # fmt: skip
+# Parameters whose values differ between the two, or that only one of them has a use for.
+_OWN = {"cache_size", "verbose", "probability"}
 _SKLEARN_CACHE_MB = 200  # its default; it has no "auto"
 
 
-def from_sklearn(fitted: SklearnSVC, model_class: type[SVC] = SVC) -> SVC:
-    """A fitted SVC of ours with the parameters and the solution of scikit-learn's."""
-    if not isinstance(fitted, SklearnSVC):
-        raise TypeError(f"Expected a fitted sklearn.svm.SVC, got {type(fitted).__name__}.")
+def _counterpart(model_class: type[KernelModel]) -> Any:
+    """scikit-learn's class of the same name; subclasses of ours count as what they derive from."""
+    names = [each.__name__ for each in model_class.__mro__]
+    return next(getattr(svm, name) for name in names if hasattr(svm, name))
+
+
+def _shared(model, other: Any) -> dict:
+    """The parameters that the two have in common, less those whose values differ."""
+    theirs = other._get_param_names()
+    return {
+        name: value
+        for name, value in model.get_params(deep=False).items()
+        if name in theirs and name not in _OWN
+    }
+
+
+def from_sklearn(fitted: Any, model_class: type[KernelModel]) -> KernelModel:
+    """A fitted model of ours with the parameters and the solution of scikit-learn's."""
+    expected = _counterpart(model_class)
+    if not isinstance(fitted, expected):
+        raise TypeError(
+            f"Expected a fitted sklearn.svm.{expected.__name__}, got {type(fitted).__name__}."
+        )
     check_is_fitted(fitted)
-    if fitted.probability not in ("deprecated", False):
+    if getattr(fitted, "probability", False) not in ("deprecated", False):
         warnings.warn(
             "Probabilities are not carried over; wrap the model in CalibratedClassifierCV.",
             UserWarning,
             stacklevel=3,
         )
     model = model_class(
-        **{name: getattr(fitted, name) for name in _SHARED},
+        **_shared(fitted, model_class),
         cache_size=fitted.cache_size,
         verbose=fitted.verbose,
     )
     sparse = bool(fitted._sparse)
     # From the public attributes; private ones of another library may change their meaning.
-    sign = -1.0 if len(fitted.classes_) == 2 else 1.0
+    classes = getattr(fitted, "classes_", None)
+    sign = -1.0 if classes is not None and len(classes) == 2 else 1.0
     dual_coef = fitted.dual_coef_.toarray() if sparse else fitted.dual_coef_
     vectors = fitted.support_vectors_
     by_kernel = fitted.kernel == "precomputed" or callable(fitted.kernel)
     set_fitted(
         model,
-        classes=fitted.classes_.copy(),
+        classes=None if classes is None else classes.copy(),
         n_support=fitted.n_support_.copy(),
         dual_coef=sign * dual_coef,
         intercept=sign * fitted.intercept_,
@@ -53,26 +72,29 @@ def from_sklearn(fitted: SklearnSVC, model_class: type[SVC] = SVC) -> SVC:
         vectors=sp.csr_array(vectors) if sparse else vectors.copy(),
         sparse=sparse,
         shape=fitted.shape_fit_,
-        class_weight=fitted.class_weight_.copy(),
+        class_weight=None if classes is None else fitted.class_weight_.copy(),
     )
-    model.n_iter_ = fitted.n_iter_.copy()
+    model.n_iter_ = copy(fitted.n_iter_)
+    if hasattr(fitted, "offset_"):
+        model.offset_ = fitted.offset_.copy()
     _copy_features(fitted, model)
     if callable(fitted.kernel):
         model._X_fit = fitted._BaseLibSVM__Xfit
     return model
 
 
-def to_sklearn(model: SVC) -> SklearnSVC:
-    """scikit-learn's SVC with the parameters and the solution of a fitted one of ours."""
+def to_sklearn(model):
+    """scikit-learn's model with the parameters and the solution of a fitted one of ours."""
     check_is_fitted(model)
-    if len(model.classes_) > 2 and model.multi_class == "ovr":
+    classes, their_class = getattr(model, "classes_", None), _counterpart(type(model))
+    if classes is not None and len(classes) > 2 and model.multi_class == "ovr":
         raise ValueError(
-            "scikit-learn's SVC holds a decision for each pair of classes: fit with "
-            "multi_class='ovo', not 'ovr'."
+            f"scikit-learn's {their_class.__name__} holds a decision for each pair of classes: fit "
+            "with multi_class='ovo', not 'ovr'."
         )
     automatic = model.cache_size == "auto"
-    fitted = SklearnSVC(
-        **{name: getattr(model, name) for name in _SHARED},
+    fitted = their_class(
+        **_shared(model, their_class),
         cache_size=_SKLEARN_CACHE_MB if automatic else model.cache_size,
         verbose=bool(model.verbose),
     )
@@ -80,15 +102,17 @@ def to_sklearn(model: SVC) -> SklearnSVC:
     dual_coef = dual_coef.toarray() if model._sparse else dual_coef.copy()
     dual_coef = np.ascontiguousarray(dual_coef, dtype=np.float64)
     intercept = np.array(model._intercept_, dtype=np.float64)
-    sign = -1.0 if len(model.classes_) == 2 else 1.0
+    sign = model._public_sign()
     pack = _full_csr if model._sparse else np.asarray
+    if classes is not None:
+        fitted.classes_, fitted.class_weight_ = classes.copy(), model.class_weight_.copy()
+    if hasattr(model, "offset_"):
+        fitted.offset_ = model.offset_.copy()
     fitted.__dict__.update(
         {
-            "classes_": model.classes_.copy(),
-            "class_weight_": model.class_weight_.copy(),
             "support_": model.support_.astype(np.int32),
             "support_vectors_": _vectors(model),
-            "_n_support": model._n_support.astype(np.int32),
+            "_n_support": _counts(model),
             "_dual_coef_": pack(dual_coef),
             "dual_coef_": pack(sign * dual_coef),
             "_intercept_": intercept,
@@ -102,9 +126,9 @@ def to_sklearn(model: SVC) -> SklearnSVC:
             "shape_fit_": model.shape_fit_,
         }
     )
-    n_problems = len(intercept)
-    fitted.n_iter_ = getattr(model, "n_iter_", np.zeros(n_problems)).astype(np.int32)
-    fitted._num_iter = fitted.n_iter_
+    n_iter = np.atleast_1d(getattr(model, "n_iter_", np.zeros(len(intercept)))).astype(np.int32)
+    fitted._num_iter = n_iter
+    fitted.n_iter_ = int(n_iter[0]) if classes is None else n_iter
     _copy_features(model, fitted)
     if callable(model.kernel):
         fitted._BaseLibSVM__Xfit = model._X_fit
@@ -119,7 +143,13 @@ def _copy_features(source, target) -> None:
             delattr(target, name)
 
 
-def _vectors(model: SVC):
+def _counts(model) -> np.ndarray:
+    """How many support vectors each class has; scikit-learn has two numbers where there is one."""
+    counts = model._n_support.astype(np.int32)
+    return counts if hasattr(model, "classes_") else np.append(counts, np.int32(0))
+
+
+def _vectors(model):
     vectors = model.support_vectors_
     if not model._sparse:
         return np.array(vectors, dtype=np.float64, order="C")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.estimators.inputs import TrainingData
+from maxmargin.estimators.inputs import RegressionData, TrainingData
 from maxmargin.estimators.multiclass import BinaryTask, coefficients_by_task
 
 
@@ -43,10 +43,23 @@ def warm_start_of_all(
     return start
 
 
+def warm_start_of(model, data: RegressionData, index: np.ndarray) -> np.ndarray | None:
+    """The same for a model without classes, of the samples `index`."""
+    if not model.warm_start or not hasattr(model, "support_"):
+        return None
+    if data.n < model.shape_fit_[0] or not _same_vectors(model, data.X):
+        return None
+    stored = model._dual_coef_
+    coefficients = (stored.toarray() if sp.issparse(stored) else stored)[0]
+    beta = np.zeros(data.n)
+    beta[model.support_] = coefficients * scale_of(model)
+    return beta[index]
+
+
 def scale_of(model) -> float:
     """What the last β is multiplied with: bounds have moved with C."""
-    both_finite = np.isfinite(model.C) and np.isfinite(model._fit_C)
-    return model.C / model._fit_C if both_finite else 1.0
+    both_finite = np.isfinite(model._cost) and np.isfinite(model._fit_cost)
+    return model._cost / model._fit_cost if both_finite else 1.0
 
 
 def _continues_last_fit(model, data: TrainingData, n_tasks: int) -> bool:
@@ -58,9 +71,13 @@ def _continues_last_fit(model, data: TrainingData, n_tasks: int) -> bool:
     expected = np.repeat(np.arange(len(data.classes)), model._n_support)
     if not np.array_equal(data.codes[model.support_], expected):
         return False
+    return _same_vectors(model, data.X)
+
+
+def _same_vectors(model, X) -> bool:
     if model.kernel == "precomputed" or callable(model.kernel):
         return True
-    now = model._vectors_of(data.X, model.support_)
+    now = model._vectors_of(X, model.support_)
     if now.shape != model.support_vectors_.shape or sp.issparse(now) != model._sparse:
         return False
     return (abs(now - model.support_vectors_)).max() == 0 if len(model.support_) else True

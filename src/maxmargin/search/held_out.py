@@ -14,7 +14,7 @@ from maxmargin.search.folds import Fold
 # What a fit leaves behind and a score does not need, unless its scorer asks.
 _MADE_WHEN_ASKED = {
     "class_weight_", "support_", "support_vectors_", "dual_coef_", "intercept_", "shape_fit_",
-    "n_features_in_", "_n_support", "_dual_coef_", "_intercept_", "_X_fit", "_fit_C", "_gamma",
+    "n_features_in_", "_n_support", "_dual_coef_", "_intercept_", "_X_fit", "_fit_cost", "_gamma",
     "_sparse",
 }  # fmt: skip
 

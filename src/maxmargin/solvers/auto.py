@@ -6,7 +6,7 @@ from maxmargin import constants
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Solution
-from maxmargin.solvers.base import Capabilities, Solver
+from maxmargin.solvers.base import FORMULATIONS, Capabilities, Solver
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.smo import SMO
 
@@ -24,7 +24,7 @@ class Auto(Solver):
     """
 
     name = "auto"
-    capabilities = Capabilities(thread_safe=True)
+    capabilities = Capabilities(FORMULATIONS, thread_safe=True)
 
     def __init__(self, shrinking: bool = True):
         self.shrinking = shrinking

@@ -29,7 +29,7 @@ class Outcome:
     status : how the solve ended; CONVERGED means a KKT violation within tol, unless the solver
         declares itself approximate
     exact : whether the solver declares to end at the optimum
-    kkt_violation, objective, duality_gap : of the certificate
+    kkt_violation, objective, duality_gap, levels : of the certificate
     stages : the models on the way, where the solver keeps them
     others : see `ProblemReport`
     """
@@ -44,6 +44,7 @@ class Outcome:
     kkt_violation: float
     objective: float
     duality_gap: float
+    levels: tuple[float, ...]
     seconds: float
     kernel_evaluations: int
     n_samples: int
@@ -62,7 +63,7 @@ class Outcome:
         status = Status.STALLED if self.status is Status.CONVERGED else self.status
         return replace(self, status=status, details=details)
 
-    def report(self, problem: str) -> ProblemReport:
+    def report(self, problem: str, quantities: dict[str, float] | None = None) -> ProblemReport:
         """The line of the fit's report; `problem` is its name there."""
         # The history ends with the truth, where the lines before it are what the solver believed.
         last = Progress(
@@ -75,7 +76,7 @@ class Outcome:
             kernel_evaluations=self.kernel_evaluations, n_samples=self.n_samples,
             n_support=self.n_support, n_bounded=self.n_bounded, objective=self.objective,
             duality_gap=self.duality_gap, kkt_violation=self.kkt_violation,
-            history=(*self.history, last), details=self.details,
+            history=(*self.history, last), details=self.details, quantities=quantities or {},
         )  # fmt: skip
 
 
@@ -100,6 +101,7 @@ def solve_certified(solver: Solver, problem: Problem, run: Run) -> Outcome:
         kkt_violation=certificate.kkt_violation,
         objective=certificate.objective,
         duality_gap=certificate.duality_gap,
+        levels=certificate.levels,
         seconds=monitor.seconds,
         kernel_evaluations=problem.kernel.evaluations,
         n_samples=problem.n,

@@ -61,6 +61,10 @@ class TrainingSource(ABC):
         return None
 
     @abstractmethod
+    def reports(self, outcomes: list[Outcome]) -> list[ProblemReport]:
+        """The lines of the fit's report."""
+
+    @abstractmethod
     def outcomes(self, solver: Solver, watch: FitWatch, seed: int) -> Iterator[Outcome]:
         """The certified answers to all problems, in their order."""
 
@@ -94,7 +98,8 @@ def train(estimator, X, y, sample_weight):
                     warn_unless_converged(estimator, outcome.status, outcome.details)
                 answers = _from_outcomes(source, outcomes)
         estimator.__dict__.update(answers.attributes)
-        estimator.n_iter_, estimator._stages = answers.n_iter, answers.stages
+        estimator.n_iter_ = estimator._iterations(answers.n_iter)
+        estimator._stages = answers.stages
         estimator.fit_report_ = FitReport(
             answers.reports,
             seconds=time.perf_counter() - start,
@@ -111,7 +116,7 @@ def _from_outcomes(source: TrainingSource, outcomes: list[Outcome]) -> Answers:
         source.attributes(outcomes),
         np.array([outcome.n_iter for outcome in outcomes], dtype=np.int32),
         [outcome.stages for outcome in outcomes],
-        [outcome.report(name) for name, outcome in zip(source.names, outcomes, strict=True)],
+        source.reports(outcomes),
     )
 
 

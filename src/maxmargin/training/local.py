@@ -22,6 +22,8 @@ from maxmargin.training.watch import FitWatch
 
 # Problems up to this size take less time than to hand them from thread to thread.
 _WORTH_A_THREAD = 384
+# Problems that one task may take: a formulation with ν has two, and may return to the first.
+_ATTEMPTS = 8
 
 
 class LocalSource(TrainingSource):
@@ -42,12 +44,18 @@ class LocalSource(TrainingSource):
     def names(self) -> list[str]:
         return [task.name(self.data) for task in self.tasks]
 
+    def reports(self, outcomes):
+        return [
+            outcome.report(task.name(self.data), task.quantities(outcome))
+            for task, outcome in zip(self.tasks, outcomes, strict=True)
+        ]
+
     def attributes(self, outcomes):
-        answers = [(outcome.beta, outcome.intercept) for outcome in outcomes]
+        answers = self._answers(outcomes)
         return self.estimator._assemble(self.data, self.tasks, answers, self.gamma)
 
     def now(self, outcomes, beta, intercept):
-        answers = [(outcome.beta, outcome.intercept) for outcome in outcomes]
+        answers = self._answers(outcomes)
         answers.append((beta, intercept))
         return self.estimator._assemble(self.data, self.tasks, answers, self.gamma)
 
@@ -57,6 +65,9 @@ class LocalSource(TrainingSource):
 
     def together(self, solver, watch, seed):
         return solve_together(self, solver, watch, seed)
+
+    def _answers(self, outcomes):
+        return [task.answer(outcome) for task, outcome in zip(self.tasks, outcomes, strict=False)]
 
     def outcomes(
         self, solver: Solver, watch: FitWatch, seed: int, starts: list | None = None
@@ -76,7 +87,7 @@ class LocalSource(TrainingSource):
                 def solve(item) -> Outcome:
                     task, (problem, run) = item
                     with watch.problem() as monitor:
-                        outcome = solve_certified(working, problem, replace(run, monitor=monitor))
+                        outcome = _solve(working, task, problem, replace(run, monitor=monitor))
                     beyond = task.n_beyond_bounds(self.data, outcome.beta, problem.kernel.scale)
                     if beyond:
                         outcome = outcome.not_separable(beyond)
@@ -125,3 +136,16 @@ class LocalSource(TrainingSource):
         if largest <= _WORTH_A_THREAD:
             return False
         return 8 * largest**2 * n_threads() <= cache_bytes(self.estimator.cache_size, largest)
+
+
+def _solve(solver: Solver, task, problem: Problem, run: Run) -> Outcome:
+    """The answer to a task, whose formulation may take more than one problem."""
+    n_iter, tol = 0, run.tol
+    for _ in range(_ATTEMPTS):
+        outcome = task.judged(problem, solve_certified(solver, problem, run), tol)
+        n_iter += outcome.n_iter
+        following = task.follow_up(problem, outcome, run, tol)
+        if following is None:
+            break
+        problem, run = following
+    return replace(outcome, n_iter=n_iter)

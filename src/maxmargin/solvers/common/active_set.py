@@ -13,7 +13,7 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.kernels.buffers import Scratch
 from maxmargin.kernels.row_cache import RowCache
-from maxmargin.optimality import extremes, violation_and_intercept
+from maxmargin.optimality import extremes, violation_of
 from maxmargin.parallel import run_beside
 from maxmargin.problem import Problem
 from maxmargin.solvers.common.pair_steps import steps_on_block
@@ -66,7 +66,7 @@ class ActiveSet:
         self.diagonal = problem.kernel.diagonal().astype(np.float32)
         self._scratch = Scratch()
         self._moves = np.zeros(problem.n, np.int64)
-        self._remember(-0.5 * float(beta @ (problem.linear + residual)))
+        self._remember(problem.objective(beta, residual))
 
     @cached_property
     def cache(self) -> RowCache:
@@ -82,9 +82,8 @@ class ActiveSet:
         return self.problem.n
 
     def violation_and_intercept(self) -> tuple[float, float]:
-        return violation_and_intercept(
-            self.beta, self.residual, self.problem.lower, self.problem.upper
-        )
+        violation, levels = violation_of(self.problem, self.beta, self.residual)
+        return violation, sum(levels) / len(levels)
 
     def beta_of_all(self) -> np.ndarray:
         """β of the whole problem; the next call writes to the same array."""
@@ -100,13 +99,18 @@ class ActiveSet:
         self.beta, self.residual, self._exact = beta, residual, beta.copy()
 
     def objective(self) -> float:
-        """The objective of all samples: ½βᵀKβ − pᵀβ changes by −½(β − β₀)ᵀ(r + r₀)."""
+        """The objective of all samples, from its change since the state that is remembered."""
         objective, beta, residual = self._start
-        return objective - 0.5 * float((self.beta - beta) @ (self.residual + residual))
+        return objective - self.problem.decrease(beta, self.beta, residual, self.residual)
 
     def free(self) -> np.ndarray:
-        """The samples strictly between their bounds."""
-        return np.flatnonzero((self.beta > self.problem.lower) & (self.beta < self.problem.upper))
+        """The samples strictly between their bounds, and not at a kink."""
+        return np.flatnonzero(self._is_free())
+
+    def _is_free(self, index: np.ndarray | slice = slice(None)) -> np.ndarray:
+        beta = self.beta[index]
+        free = (beta > self.problem.lower[index]) & (beta < self.problem.upper[index])
+        return free & (beta != 0.0) if self.problem.kinked else free
 
     def resume_with(
         self, problem: Problem, tol: float, beta: np.ndarray, residual: np.ndarray
@@ -114,14 +118,14 @@ class ActiveSet:
         """Take over a better residual of all samples, unless one set aside violates by it."""
         aside = np.ones(problem.n, bool)
         aside[self.index] = False
-        violation, intercept = violation_and_intercept(beta, residual, problem.lower, problem.upper)
-        at_rest = settled(problem, beta, residual, intercept, max(violation, tol))
+        violation, levels = violation_of(problem, beta, residual)
+        at_rest = settled(problem, beta, residual, levels, max(violation, tol))
         if problem.kernel is not self.whole.kernel or not at_rest[aside].all():
             return False
         self.whole, self.tol = problem, tol
         self._of_all = beta.copy()
         self.move_to(beta[self.index], residual[self.index])
-        self._remember(-0.5 * float(beta @ (problem.linear + residual)))
+        self._remember(problem.objective(beta, residual))
         return True
 
     def correct(self, margin: float) -> bool:
@@ -173,31 +177,50 @@ class ActiveSet:
         """
         if self.n <= size:
             return np.arange(self.n)
-        can_grow = self.beta < self.problem.upper
-        can_shrink = self.beta > self.problem.lower
-        half = max(1, (size // 2 if len(last) else size) // 2)
-        # Measured from the middle of the maximal violating pair: `largest` takes values as equal
-        # that differ by a ten-thousandth, and an intercept may be much larger than a violation.
-        highest, lowest = extremes(
-            self.beta, self.residual, self.problem.lower, self.problem.upper, 0.0, False
-        )[:2]
-        pull = self.residual - 0.5 * (highest + lowest)
-        growing = largest(pull, can_grow, half)
-        others = can_shrink.copy()
-        others[growing] = False
-        fresh = np.concatenate([growing, largest(-pull, others, half)])
+        growing, shrinking = self._violators(max(2, size // 2 if len(last) else size))
+        fresh = np.concatenate([growing, shrinking])
         is_fresh = np.zeros(self.n, bool)
         is_fresh[fresh] = True
-        free = np.flatnonzero(can_grow & can_shrink & ~is_fresh)
+        free = np.flatnonzero(self._is_free() & ~is_fresh)
         if len(last) and len(free) > _MANY_FREE * (size - len(fresh)):
-            stay = self._coupled(free, growing, fresh[len(growing) :], size - len(fresh))
+            stay = self._coupled(free, growing, shrinking, size - len(fresh))
             return np.sort(np.concatenate([stay, fresh]))
         stay = last[~is_fresh[last]]
         if len(stay) > size - len(fresh):
-            is_free = can_grow[stay] & can_shrink[stay]
-            worth = np.where(is_free, np.inf, np.abs(self.residual[stay]))
+            worth = np.where(self._is_free(stay), np.inf, np.abs(self.residual[stay]))
             stay = stay[np.argsort(-worth, kind="stable")[: size - len(fresh)]]
         return np.sort(np.concatenate([stay, fresh]))
+
+    def _violators(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The samples that violate most, half of them by growing and half by shrinking."""
+        problem, beta = self.problem, self.beta
+        can_grow, can_shrink = beta < problem.upper, beta > problem.lower
+        # Measured from the middle of the maximal violating pair: `largest` takes values as equal
+        # that differ by a ten-thousandth, and an intercept may be much larger than a violation.
+        found = extremes(
+            beta, self.residual, problem.lower, problem.upper, problem.epsilon, problem.by_sign
+        )
+        if not problem.kinked:
+            pull = self.residual - 0.5 * (found[0] + found[1])
+            growing = largest(pull, can_grow, count // 2)
+            can_shrink[growing] = False
+            return growing, largest(-pull, can_shrink, count // 2)
+        grow = self.residual - np.where(beta >= 0, problem.epsilon, -problem.epsilon)
+        shrink = self.residual - np.where(beta > 0, problem.epsilon, -problem.epsilon)
+        # Partners belong to the same sum, so that each has its share.
+        every = np.ones(self.n, bool)
+        sums = (
+            [(beta >= 0, beta > 0), (beta < 0, beta <= 0)] if problem.by_sign else [(every, every)]
+        )
+        growing, shrinking = [], []
+        for (may_grow, may_shrink), (high, low) in zip(sums, (found[:2], found[4:6]), strict=False):
+            middle = 0.5 * (high + low) if np.isfinite(high + low) else 0.0
+            each = max(1, count // (2 * len(sums)))
+            growing.append(largest(grow - middle, can_grow & may_grow, each))
+            can_shrink[growing[-1]] = False
+            shrinking.append(largest(middle - shrink, can_shrink & may_shrink, each))
+            can_grow[shrinking[-1]] = False
+        return np.concatenate(growing), np.concatenate(shrinking)
 
     def _coupled(self, free, growing, shrinking, count: int) -> np.ndarray:
         """The `count` free samples with the strongest coupling to the worst violators."""
@@ -267,7 +290,10 @@ class ActiveSet:
         diagonal = self.diagonal[working]
 
         def optimise() -> int:
-            return steps_on_block(K, diagonal, beta, residual, lower, upper, tol, max_steps)
+            return steps_on_block(
+                K, diagonal, beta, residual, lower, upper, tol, max_steps,
+                self.problem.epsilon, self.problem.by_sign,
+            )  # fmt: skip
 
         if len(working) == self.n:
             # The steps keep the residual of the working set, and there are no other samples.
@@ -320,8 +346,7 @@ class ActiveSet:
 
     def _comes_again(self, index: np.ndarray, moves: np.ndarray) -> np.ndarray:
         """Whether samples that moved so often are free and will move again."""
-        beta = self.beta[index]
-        free = (beta > self.problem.lower[index]) & (beta < self.problem.upper[index])
+        free = self._is_free(index)
         return free & (
             (moves > constants.MOVES_BEFORE_CACHING) | (2 * np.count_nonzero(free) > len(free))
         )

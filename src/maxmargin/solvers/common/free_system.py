@@ -24,12 +24,13 @@ _WORTH_REFINING = 1e-28
 _potrf, _potrs = get_lapack_funcs(("potrf", "potrs"), (np.empty((1, 1)),))
 
 
-def equalise(K: np.ndarray, residual: np.ndarray) -> np.ndarray:
+def equalise(K: np.ndarray, residual: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
     """The step d with Σd = 0 after which the residuals of the free samples are all equal.
 
     Solves the bordered system K d + b·1 = residual, Σd = 0. K may be singular
     (repeated samples): a ridge makes it factorable, and refinement takes the
-    ridge's trace out of the answer again.
+    ridge's trace out of the answer again. With two `groups`, one column each, the
+    sums and the equal residuals are those within a group.
     """
     n = len(residual)
     regular = K.copy()
@@ -37,15 +38,19 @@ def equalise(K: np.ndarray, residual: np.ndarray) -> np.ndarray:
     factor, info = _potrf(regular.T, lower=True, overwrite_a=True, clean=False)
     if info != 0:
         raise np.linalg.LinAlgError("The kernel of the free samples is indefinite.")
-    by_ones, _ = _potrs(factor, np.ones(n), lower=True)
-    by_ones /= by_ones.sum()
+    ones = np.ones((n, 1)) if groups is None else groups
+    by_ones, _ = _potrs(factor, ones, lower=True)
+    by_ones = by_ones @ np.linalg.inv(ones.T @ by_ones)
+    means = ones / ones.sum(axis=0)
     step, left, before = np.zeros(n), residual, np.inf
     for _ in range(_REFINEMENTS):
         by_left, _ = _potrs(factor, left, lower=True)
-        step += by_left - by_left.sum() * by_ones
-        step -= step.sum() / n  # where K is singular the terms are huge, and Σd = 0 would be lost
+        step += by_left - by_ones @ (by_left @ ones)
+        step -= ones @ (
+            step @ means
+        )  # where K is singular, terms are huge and Σd = 0 would be lost
         left = residual - K @ step
-        left -= left.sum() / n
+        left -= ones @ (left @ means)
         error = float(left @ left)
         if not _WORTH_REFINING < error < before:
             break
@@ -61,18 +66,19 @@ def solve_free(
 ) -> np.ndarray:
     """β after the free samples' linear system is solved, with the true kernel.
 
-    A step that would leave the box ends at the first bound that it meets; that
-    sample is then free no longer, and the rest is solved again.
+    A step that would leave the box, or pass through a kink, ends at the first bound
+    that it meets; that sample is then free no longer, and the rest is solved again.
     """
-    free = np.flatnonzero((beta > problem.lower) & (beta < problem.upper))
+    lower, upper = problem.pieces(beta)
+    free = np.flatnonzero((beta > lower) & (beta < upper))
     if not 1 < len(free) <= (max_free or constants.POLISHED_SAMPLES):
         return beta
     K, inside = problem.kernel.block(free, free, dtype=np.float64), np.arange(len(free))
-    lower, upper = problem.lower[free], problem.upper[free]
-    new, pull, block = beta[free], residual[free], K
+    lower, upper = lower[free], upper[free]
+    new, pull, block = beta[free], problem.slopes(beta[free], residual[free]).copy(), K
     for _ in range(_ROUNDS):
         try:
-            step = equalise(block, pull[inside])
+            step = equalise(block, pull[inside], problem.groups(beta[free[inside]]))
         except np.linalg.LinAlgError:  # an indefinite kernel
             break
         bounds = np.where(step > 0, upper[inside], lower[inside])

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from maxmargin import constants
-from maxmargin.optimality import violation_and_intercept
+from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem, nearest_feasible
 from maxmargin.solvers.common.free_system import solve_free
 from maxmargin.solvers.common.low_rank import expected_rank, sampled_factor
@@ -87,8 +87,8 @@ def low_rank_passes(
 
     def state_of(now: np.ndarray) -> tuple[float, float, np.ndarray, float]:
         errors = linear - V @ (V.T @ now)
-        violation, intercept = violation_and_intercept(now, errors, problem.lower, problem.upper)
-        return violation, -0.5 * float(now @ (problem.linear + errors)), now, intercept
+        violation, (intercept,) = violation_of(problem, now, errors)
+        return violation, problem.objective(now, errors), now, intercept
 
     def watched(steps: int, now: np.ndarray | None) -> bool:
         if watch(steps, None if now is None else partial(state_of, now)):
@@ -97,11 +97,11 @@ def low_rank_passes(
 
     last_corner = _CORNER * tol
     for _ in range(_PASSES):
-        violation, b = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+        violation, (b,) = violation_of(problem, beta, residual)
         if violation <= constants.TARGET * tol or stopped:
             break
         linear = residual + V @ (V.T @ beta)
-        system = LowRankSystem(V, linear, problem.lower, problem.upper, beta)
+        system = LowRankSystem(V, linear, problem.lower, problem.upper, beta, problem.epsilon)
         widths = widths_of(problem)
         corners = (_first_corner(problem, widths, violation), last_corner)
         new = solve_stages(system, widths, 0.0, beta, b, corners, watched)
@@ -133,12 +133,13 @@ def _accept(problem, tol, beta, residual, new, total) -> tuple[np.ndarray, np.nd
     """β and residual with the true kernel, if the objective falls; the free samples exactly."""
     if not np.isfinite(new).all():  # a system that rounding left without a solution
         return None
-    new = nearest_feasible(new, problem.lower, problem.upper, (total,))
-    effect = _effect(problem, new - beta)
-    if 0.5 * (new - beta) @ effect >= residual @ (new - beta):
+    lower, upper = problem.pieces(new)
+    new = nearest_feasible(new, lower, upper, (total,))
+    after = residual - _effect(problem, new - beta)
+    if problem.decrease(beta, new, residual, after) <= 0:
         return None
-    residual = residual - effect
-    violation, _ = violation_and_intercept(new, residual, problem.lower, problem.upper)
+    residual = after
+    violation, _ = violation_of(problem, new, residual)
     if violation <= 0.1 * tol:
         return new, residual
     solved = solve_free(problem, new, residual, constants.MAX_RANK)

@@ -19,7 +19,12 @@ _RELEASING_ROUNDS = 15
 
 
 def newton_change(
-    K: np.ndarray, residual: np.ndarray, beta: np.ndarray, lower: np.ndarray, upper: np.ndarray
+    K: np.ndarray,
+    residual: np.ndarray,
+    beta: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    groups: np.ndarray | None = None,
 ) -> np.ndarray | None:
     """The change of β that minimises over the box the problem of these samples alone.
 
@@ -33,13 +38,16 @@ def newton_change(
     definite to working precision or more than a third of the samples meet a bound.
 
     Whatever the sets do, the end point is made feasible, hence so is the line to
-    it, and its exact minimum on that line never increases the objective.
+    it, and its exact minimum on that line never increases the objective. With two
+    `groups`, one column each, ΣΔ = 0 holds within each, and b has a value for each.
     """
     inverse = _Inverse(K)
     if inverse.failed:
         return None
     m = len(beta)
-    by_residual, by_ones = (inverse @ np.column_stack([residual, np.ones(m)])).T
+    ones = np.ones((m, 1)) if groups is None else groups
+    solved = inverse @ np.column_stack([residual, ones])
+    by_residual, by_ones = solved[:, 0], solved[:, 1:]
     met = np.empty(0, np.int64)  # samples that ever met a bound: their columns of K⁻¹ are kept
     columns = np.empty((m, 0))
     side = np.zeros(m, np.int8)
@@ -55,11 +63,11 @@ def newton_change(
         fixed = met[here]
         at = np.where(side[fixed] > 0, upper[fixed], lower[fixed]) - beta[fixed]
         multipliers, intercept = _multipliers(
-            columns[np.ix_(fixed, here)], by_residual, by_ones, fixed, at
+            columns[np.ix_(fixed, here)], by_residual, by_ones, ones, fixed, at
         )
         all_multipliers = np.zeros(len(met))
         all_multipliers[here] = multipliers
-        change = by_residual - intercept * by_ones - columns @ all_multipliers
+        change = by_residual - by_ones @ intercept - columns @ all_multipliers
         change[fixed] = at
         target = beta + change
         hits = (side == 0) & ((target > upper) | (target < lower))
@@ -68,30 +76,33 @@ def newton_change(
             break
         side[wrong] = 0
         side[hits] = np.where(target[hits] > upper[hits], 1, -1)
-    return _feasible_decrease(K, residual, beta, lower, upper, change)
+    return _feasible_decrease(K, residual, beta, lower, upper, change, ones)
 
 
-def _multipliers(block, by_residual, by_ones, fixed, at) -> tuple[np.ndarray, float]:
-    """λ of the fixed samples and the intercept, from their block of K⁻¹ and ΣΔ = 0."""
+def _multipliers(block, by_residual, by_ones, ones, fixed, at) -> tuple[np.ndarray, np.ndarray]:
+    """λ of the fixed samples and the intercepts, from their block of K⁻¹ and ΣΔ = 0."""
     right = np.column_stack([by_residual[fixed] - at, by_ones[fixed]])
     try:
-        for_residual, for_ones = cho_solve(cho_factor(block, lower=True), right).T
+        solved = cho_solve(cho_factor(block, lower=True), right)
     except np.linalg.LinAlgError:
-        for_residual, for_ones = np.linalg.lstsq(block, right, rcond=None)[0].T
-    intercept = (by_residual.sum() - by_ones[fixed] @ for_residual) / (
-        by_ones.sum() - by_ones[fixed] @ for_ones
-    )
-    return for_residual - intercept * for_ones, float(intercept)
+        solved = np.linalg.lstsq(block, right, rcond=None)[0]
+    for_residual, for_ones = solved[:, 0], solved[:, 1:]
+    system = ones.T @ by_ones - by_ones[fixed].T @ for_ones
+    sums = by_residual @ ones - for_residual @ by_ones[fixed]
+    # The system is singular where all samples of a group are fixed: any intercept will do.
+    intercept = np.linalg.lstsq(system, sums, rcond=None)[0]
+    return for_residual - for_ones @ intercept, intercept
 
 
-def _feasible_decrease(K, residual, beta, lower, upper, change) -> np.ndarray | None:
+def _feasible_decrease(K, residual, beta, lower, upper, change, ones) -> np.ndarray | None:
     target = np.clip(beta + change, lower, upper)
-    surplus = (target - beta).sum()
-    if surplus:
-        room = target - lower if surplus > 0 else target - upper
-        if abs(room.sum()) < abs(surplus):
-            return None
-        target -= room * (surplus / room.sum())
+    for member in ones.T:
+        surplus = member @ (target - beta)
+        if surplus:
+            room = member * (target - lower if surplus > 0 else target - upper)
+            if abs(room.sum()) < abs(surplus):
+                return None
+            target -= room * (surplus / room.sum())
     change = target - beta
     slope, curvature = residual @ change, change @ (K @ change)
     if slope <= 0:

@@ -1,10 +1,12 @@
 """The compiled loop of sequential minimal optimisation.
 
 It works in β-form on the residual p − Kβ: a sample can take part on the growing
-side while β < upper and on the shrinking side while β > lower. Penalties of 0 or
-∓∞ added to the residual stand for these tests, so that the loops have no
-branches and vectorise. Kernel rows come through `slot_of`, which maps a sample to
-its row in `rows`; a loop that needs a row that is not there returns and says so.
+side while β < upper and on the shrinking side while β > lower. Penalties of ∓∞
+added to the residual stand for these tests, and of ∓ε for the slope of ε|β|, so
+that the loops have no branches and vectorise. Where two sums are fixed, the
+penalties have a row for each, and both samples of a pair belong to the same sum.
+Kernel rows come through `slot_of`, which maps a sample to its row in `rows`; a
+loop that needs a row that is not there returns and says so.
 """
 
 from __future__ import annotations
@@ -29,12 +31,42 @@ _NOWHERE = np.float32(2**24)
 _FAST = {"nnan", "nsz", "contract", "arcp", "reassoc"}
 
 
+# Part of tol that penalties in single precision may cost.
+_ROUNDING_OF_PENALTY = 0.01
+
+
+def penalties_of(beta, lower, upper, epsilon: float, by_sign: bool, tol: float):
+    """The penalties of growing and shrinking, one row per sum; see `_penalise`."""
+    exact = epsilon * 2.0**-23 > _ROUNDING_OF_PENALTY * tol
+    shape, kind = (1 + by_sign, len(beta)), np.float64 if exact else np.float32
+    grow, shrink = np.empty(shape, kind), np.empty(shape, kind)
+    _penalise_all(beta, lower, upper, epsilon, grow, shrink)
+    return grow, shrink
+
+
 @njit(cache=True, nogil=True)
-def set_penalties(beta, lower, upper, grow_penalty, shrink_penalty):
-    """Penalties of 0 where β may move in that direction, else −∞ (grow) or +∞ (shrink)."""
+def _penalise(t, beta, lower, upper, epsilon, grow_penalty, shrink_penalty):
+    """Penalties of one sample: the slope of −ε|β| where β may move in that direction, else ∓∞.
+
+    At zero a sample grows among the positive ones, and shrinks among the negative ones.
+    """
+    value = beta[t]
+    grow = (-epsilon if value >= 0.0 else epsilon) if value < upper[t] else -np.inf
+    shrink = (-epsilon if value > 0.0 else epsilon) if value > lower[t] else np.inf
+    if grow_penalty.shape[0] == 1:
+        grow_penalty[0, t] = grow
+        shrink_penalty[0, t] = shrink
+    else:
+        grow_penalty[0, t] = grow if value >= 0.0 else -np.inf
+        grow_penalty[1, t] = grow if value < 0.0 else -np.inf
+        shrink_penalty[0, t] = shrink if value > 0.0 else np.inf
+        shrink_penalty[1, t] = shrink if value <= 0.0 else np.inf
+
+
+@njit(cache=True, nogil=True)
+def _penalise_all(beta, lower, upper, epsilon, grow_penalty, shrink_penalty):
     for t in range(beta.size):
-        grow_penalty[t] = 0.0 if beta[t] < upper[t] else -np.inf
-        shrink_penalty[t] = 0.0 if beta[t] > lower[t] else np.inf
+        _penalise(t, beta, lower, upper, epsilon, grow_penalty, shrink_penalty)
 
 
 # The loops over a block take slices: counting from zero, they need no check for negative indices,
@@ -69,7 +101,7 @@ def gains_of_block(residual, shrink_penalty, row_i, diagonal, diagonal_i, highes
     """Decrease (f_i − f_t)² / (K_ii + K_tt − 2K_it) of the pairs (i, t), in single precision."""
     best, highest = np.float32(0.0), residual.dtype.type(highest)
     for t in range(residual.size):
-        difference = np.float32(highest - residual[t]) - shrink_penalty[t]
+        difference = np.float32(highest - residual[t]) - np.float32(shrink_penalty[t])
         difference = fast_max(difference, np.float32(0.0))
         curvature = diagonal_i + diagonal[t] - np.float32(2.0) * np.float32(row_i[t])
         gain = difference * difference / fast_max(curvature, least)
@@ -133,12 +165,13 @@ def _best_pair(rows, slot_of, residual, grow_penalty, shrink_penalty, n, least):
     best_i = -1
     best_j = -1
     for i in range(n):
-        if grow_penalty[i] != 0.0:
+        grow = residual[i] + grow_penalty[i]
+        if grow == -np.inf:
             continue
         row = rows[slot_of[i]]
         for j in range(n):
-            difference = residual[i] - residual[j]
-            if shrink_penalty[j] == 0.0 and difference > 0.0:
+            difference = grow - (residual[j] + shrink_penalty[j])
+            if difference > 0.0:
                 curvature = row[i] + rows[slot_of[j], j] - 2.0 * row[j]
                 gain = difference * difference / max(curvature, least)
                 if gain > best:
@@ -149,9 +182,27 @@ def _best_pair(rows, slot_of, residual, grow_penalty, shrink_penalty, n, least):
 
 
 @njit(cache=True, nogil=True)
+def _extremes(residual, grow_penalty, shrink_penalty):
+    """The largest growing and least shrinking value, and the blocks that they are in."""
+    highest, lowest, high_block, low_block = -np.inf, np.inf, 0, 0
+    start = 0
+    while start < residual.size:
+        stop = min(start + _BLOCK, residual.size)
+        high, low = extremes_of_block(
+            residual[start:stop], grow_penalty[start:stop], shrink_penalty[start:stop]
+        )
+        if high > highest:
+            highest, high_block = high, start
+        if low < lowest:
+            lowest, low_block = low, start
+        start = stop
+    return highest, lowest, high_block, low_block
+
+
+@njit(cache=True, nogil=True)
 def smo_steps(
     rows, slot_of, last_used, clock, diagonal, beta, residual, lower, upper,
-    grow_penalty, shrink_penalty, tol, max_steps, selection,
+    grow_penalties, shrink_penalties, epsilon, tol, max_steps, selection,
 ):  # fmt: skip
     """Take pair steps until the maximal violating pair is within tol, or a row is missing.
 
@@ -163,7 +214,8 @@ def smo_steps(
     beta : float64, updated in place
     residual : float64, or float32 where that will do; updated in place
     lower, upper : float64 bounds
-    grow_penalty, shrink_penalty : float32, see `set_penalties`; updated in place
+    grow_penalties, shrink_penalties : see `penalties_of`; updated in place
+    epsilon : the slope of ε|β|
     selection : SECOND_ORDER, MAXIMAL_VIOLATING_PAIR or EXHAUSTIVE
 
     Returns
@@ -171,22 +223,10 @@ def smo_steps(
     outcome, steps, missing sample, violation, clock
     """
     n = beta.size
-    highest = -np.inf
-    lowest = np.inf
-    high_block = 0
-    low_block = 0
-    start = 0
-    while start < n:
-        stop = min(start + _BLOCK, n)
-        high, low = extremes_of_block(
-            residual[start:stop], grow_penalty[start:stop], shrink_penalty[start:stop]
-        )
-        if high > highest:
-            highest, high_block = high, start
-        if low < lowest:
-            lowest, low_block = low, start
-        start = stop
-
+    two_sums = grow_penalties.shape[0] == 2
+    kinked = two_sums or epsilon > 0.0
+    grow_penalty, shrink_penalty = grow_penalties[0], shrink_penalties[0]
+    highest, lowest, high_block, low_block = _extremes(residual, grow_penalty, shrink_penalty)
     gains = np.empty(n, np.float32)
     largest = np.float64(np.abs(diagonal).max())
     least_single = np.float32(LEAST_CURVATURE_SINGLE * largest + TINY)
@@ -195,6 +235,13 @@ def smo_steps(
         least = np.float64(least_single)
     steps = 0
     while True:
+        if two_sums:
+            # The pair is one of the sum that violates more.
+            grow_penalty, shrink_penalty = grow_penalties[0], shrink_penalties[0]
+            other = _extremes(residual, grow_penalties[1], shrink_penalties[1])
+            if other[0] - other[1] > highest - lowest:
+                highest, lowest, high_block, low_block = other
+                grow_penalty, shrink_penalty = grow_penalties[1], shrink_penalties[1]
         if highest - lowest <= tol:
             return CONVERGED, steps, -1, max(highest - lowest, 0.0), clock
         if steps >= max_steps:
@@ -231,18 +278,24 @@ def smo_steps(
         # All three from the rows: beside a float64 row, the diagonal in single precision would
         # leave nothing but rounding where samples are far from the origin.
         curvature = np.float64(row_i[i]) + np.float64(row_j[j]) - 2.0 * np.float64(row_i[j])
-        delta = (residual[i] - residual[j]) / max(curvature, least)
-        room_i = upper[i] - beta[i]
-        room_j = beta[j] - lower[j]
+        pull = residual[i] - residual[j]
+        top, bottom = upper[i], lower[j]
+        if kinked:
+            # A step does not pass through zero: there it ends as at a bound.
+            pull -= epsilon if beta[i] >= 0.0 else -epsilon
+            pull += epsilon if beta[j] > 0.0 else -epsilon
+            top = upper[i] if beta[i] >= 0.0 else 0.0
+            bottom = 0.0 if beta[j] > 0.0 else lower[j]
+        delta = pull / max(curvature, least)
+        room_i = top - beta[i]
+        room_j = beta[j] - bottom
         if delta >= room_i or delta >= room_j:
             delta = min(room_i, room_j)
         # A bound that is reached is set exactly: rounding must not leave a sample nearly there.
-        beta[i] = upper[i] if delta >= room_i else beta[i] + delta
-        beta[j] = lower[j] if delta >= room_j else beta[j] - delta
-        grow_penalty[i] = 0.0 if beta[i] < upper[i] else -np.inf
-        shrink_penalty[i] = 0.0 if beta[i] > lower[i] else np.inf
-        grow_penalty[j] = 0.0 if beta[j] < upper[j] else -np.inf
-        shrink_penalty[j] = 0.0 if beta[j] > lower[j] else np.inf
+        beta[i] = top if delta >= room_i else beta[i] + delta
+        beta[j] = bottom if delta >= room_j else beta[j] - delta
+        _penalise(i, beta, lower, upper, epsilon, grow_penalties, shrink_penalties)
+        _penalise(j, beta, lower, upper, epsilon, grow_penalties, shrink_penalties)
 
         highest = -np.inf
         lowest = np.inf
@@ -251,7 +304,7 @@ def smo_steps(
             stop = min(start + _BLOCK, n)
             high, low = update_block(
                 residual[start:stop], row_i[start:stop], row_j[start:stop], delta,
-                grow_penalty[start:stop], shrink_penalty[start:stop],
+                grow_penalties[0, start:stop], shrink_penalties[0, start:stop],
             )  # fmt: skip
             if high > highest:
                 highest, high_block = high, start
@@ -261,17 +314,19 @@ def smo_steps(
         steps += 1
 
 
-def steps_on_block(K, diagonal, beta, residual, lower, upper, tol: float, max_steps: int) -> int:
+def steps_on_block(
+    K, diagonal, beta, residual, lower, upper, tol: float, max_steps: int,
+    epsilon: float = 0.0, by_sign: bool = False,
+) -> int:  # fmt: skip
     """Second-order steps on samples whose kernel values are all there; how many were taken.
 
     beta and residual are updated in place; diagonal is float32.
     """
-    grow, shrink = np.empty_like(diagonal), np.empty_like(diagonal)
-    set_penalties(beta, lower, upper, grow, shrink)
+    grow, shrink = penalties_of(beta, lower, upper, epsilon, by_sign, tol)
     itself = np.arange(len(beta))
     return smo_steps(
         K, itself, np.zeros_like(itself), 0, diagonal, beta, residual, lower, upper, grow, shrink,
-        tol, max_steps, SECOND_ORDER,
+        epsilon, tol, max_steps, SECOND_ORDER,
     )[1]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from maxmargin.solvers.common.reweighted_steps import (
     dense_stage,
     exact_step,
     has_settled,
-    place,
+    place_beside_tube,
 )
 
 _potrf, _potrs = get_lapack_funcs(("potrf", "potrs"), (np.empty((1, 1)),))
@@ -35,6 +35,8 @@ _UPDATES = 0.5
 
 class DenseSystem:
     """The problem of a working set with its block of the kernel matrix in memory."""
+
+    epsilon = 0.0
 
     def __init__(self, K: np.ndarray, linear, lower, upper, beta: np.ndarray):
         self.K, self.linear, self.lower, self.upper = K, linear, lower, upper
@@ -59,8 +61,9 @@ class LowRankSystem:
 
     steps_per_call = 1
 
-    def __init__(self, V: np.ndarray, linear, lower, upper, beta: np.ndarray):
+    def __init__(self, V: np.ndarray, linear, lower, upper, beta: np.ndarray, epsilon: float = 0.0):
         self.V, self.linear, self.lower, self.upper = V, linear, lower, upper
+        self.epsilon = epsilon
         self.total = beta.sum()
         self.w = V.T @ beta
         self.f = V @ self.w
@@ -74,13 +77,15 @@ class LowRankSystem:
     def stage(self, inverse_weights, centre, b, max_steps, last):
         """As `dense_stage`."""
         n = len(self.linear)
-        u, target = np.empty(n), np.empty(n)
-        data = (inverse_weights, centre, self.lower, self.upper, u, target)
-        place(self.linear, self.f, b, *data)
+        u, target, side = np.empty(n), np.empty(n), np.empty(n)
+        data = (inverse_weights, centre, self.lower, self.upper, self.epsilon, u, target, side)
+        place_beside_tube(self.linear, self.f, b, *data)
+        dead = self.epsilon / inverse_weights
         for step in range(1, max_steps + 1):
-            inside = np.flatnonzero(u == target)
+            inside = np.flatnonzero(side)
+            right = self.linear + inverse_weights * centre - self.epsilon * side
             try:
-                w, f, new_b = self._solve(inside, target, inverse_weights, centre, b)
+                w, f, new_b = self._solve(inside, target, inverse_weights, right, b)
             except np.linalg.LinAlgError:
                 return b, step, False, False
             direction, image, move_b = w - self.w, f - self.f, new_b - b
@@ -88,17 +93,17 @@ class LowRankSystem:
             slope = self.w @ direction + move_b * self.total
             t = exact_step(
                 u, -pull / inverse_weights, pull, self.lower, self.upper, slope,
-                direction @ direction,
+                direction @ direction, dead,
             )  # fmt: skip
             if t == 0.0:
                 return b, step, True, True
             self.w = self.w + t * direction
             self.f += t * image
             b += t * move_b
-            before, was_inside = target.copy(), u == target
-            place(self.linear, self.f, b, *data)
-            changed = was_inside != (u == target)
-            changed |= ~was_inside & (before != target)
+            before, last_side = target.copy(), side.copy()
+            place_beside_tube(self.linear, self.f, b, *data)
+            changed = last_side != side
+            changed |= (last_side == 0) & (before != target)
             allowed = 0.0 if last else FEW_CHANGES * len(inside)
             again = np.array_equal(inside, self._inside)
             self._inside = inside
@@ -106,8 +111,11 @@ class LowRankSystem:
                 return b, step, True, True
         return b, max_steps, False, True
 
-    def _solve(self, inside, target, inverse_weights, centre, b):
-        """Step 1 of Table 1, by the kernel matrix of S₁ or by the inversion lemma: w, Vw, b."""
+    def _solve(self, inside, target, inverse_weights, right, b):
+        """Step 1 of Table 1, by the kernel matrix of S₁ or by the inversion lemma: w, Vw, b.
+
+        (K + D) β + b·1 = right for the samples inside.
+        """
         bounded = target.copy()
         bounded[inside] = 0.0
         rest = self.total - bounded.sum()
@@ -115,12 +123,12 @@ class LowRankSystem:
             w = _sums(self.V, bounded)
             return w, _times(self.V, w), b - FAR if rest > 0 else b + FAR
         if len(inside) <= self.V.shape[1]:
-            return self._by_kernel(inside, bounded, rest, inverse_weights, centre)
-        return self._by_lemma(inside, bounded, rest, inverse_weights, centre)
+            return self._by_kernel(inside, bounded, rest, inverse_weights, right)
+        return self._by_lemma(inside, bounded, rest, inverse_weights, right)
 
-    def _by_kernel(self, inside, bounded, rest, inverse_weights, centre):
+    def _by_kernel(self, inside, bounded, rest, inverse_weights, right):
         V, D, w = self.V[inside], inverse_weights[inside], _sums(self.V, bounded)
-        right = self.linear[inside] + D * centre[inside] - V @ w
+        right = right[inside] - V @ w
         system = V @ V.T
         system[np.diag_indices_from(system)] += D
         for_right, for_ones = _solve(system, np.column_stack([right, np.ones(len(D))])).T
@@ -129,11 +137,10 @@ class LowRankSystem:
         w += V.T @ self._beta[inside]
         return w, _times(self.V, w), b
 
-    def _by_lemma(self, inside, bounded, rest, inverse_weights, centre):
+    def _by_lemma(self, inside, bounded, rest, inverse_weights, right):
         """w = (1 + VᵀAV)⁻¹ (Vᵀ(bounded + A right) − b VᵀA1), A the weights of those inside."""
         weights = np.zeros(len(bounded))
         weights[inside] = 1.0 / inverse_weights[inside]
-        right = self.linear + inverse_weights * centre
         system = self._gram.of(inside, 1.0 / inverse_weights)
         system[np.diag_indices_from(system)] += 1.0
         rights = [_sums(self.V, bounded + weights * right), _sums(self.V, weights)]
@@ -217,7 +224,8 @@ def solve_stages(
     not positive definite.
     """
     corner, last_corner = max(corners), corners[1]
-    centre, target, u = beta.copy(), beta.copy(), np.empty(len(beta))
+    centre, target = beta.copy(), beta.copy()
+    u, side = np.empty(len(beta)), np.empty(len(beta))
     stop = None
     while True:
         inverse_weights = np.maximum(corner / widths, weakest)
@@ -231,13 +239,13 @@ def solve_stages(
             if not definite:
                 return None
             stop = watch(steps, None)
-        place(
-            system.linear, system.f, b, inverse_weights, centre, system.lower, system.upper, u,
-            target,
+        place_beside_tube(
+            system.linear, system.f, b, inverse_weights, centre, system.lower, system.upper,
+            system.epsilon, u, target, side,
         )  # fmt: skip
         stop = stop or watch(0, target)
         if stop or corner <= last_corner:
-            inside = np.flatnonzero(u == target)
+            inside = np.flatnonzero(side)
             if settled:
                 # The system's own answer has more correct digits than u.
                 target[inside] = system.inside(inside)

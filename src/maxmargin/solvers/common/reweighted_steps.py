@@ -86,32 +86,34 @@ def _solve_factored(L, m, x):
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _sum_on_line(t, u, du, c, lower, upper):
-    """Σ c·clip(u + t·du), and its derivative in t."""
+def _sum_on_line(t, u, du, c, lower, upper, dead):
+    """Σ c·clip(u + t·du), and its derivative in t; nothing where |u + t·du| is within `dead`."""
     value = 0.0
     derivative = 0.0
     for i in range(u.size):
         moved = u[i] + t * du[i]
+        moved -= min(max(moved, -dead[i]), dead[i])
         clipped = min(max(moved, lower[i]), upper[i])
         value += c[i] * clipped
-        derivative += c[i] * du[i] if clipped == moved else 0.0
+        inside = clipped == moved and (moved != 0.0 or dead[i] == 0.0)
+        derivative += c[i] * du[i] if inside else 0.0
     return value, derivative
 
 
 @njit(cache=True, nogil=True)
-def exact_step(u, du, c, lower, upper, slope, curvature):
+def exact_step(u, du, c, lower, upper, slope, curvature, dead):
     """The t ≥ 0 that minimises the objective on a line (0 where it does not fall).
 
     The derivative there is slope + t·curvature − Σ c·clip(u + t·du): continuous,
     increasing and piecewise linear, so that Newton's method within a bracket finds
-    its zero.
+    its zero. `dead` is the half-width of each sample's tube, in multiples of its weight.
     """
-    value, _ = _sum_on_line(0.0, u, du, c, lower, upper)
+    value, _ = _sum_on_line(0.0, u, du, c, lower, upper, dead)
     first = slope - value
     if not first < 0.0:
         return 0.0
     low, t = 0.0, 1.0
-    value, derivative = _sum_on_line(t, u, du, c, lower, upper)
+    value, derivative = _sum_on_line(t, u, du, c, lower, upper, dead)
     rise = slope + t * curvature - value
     if abs(rise) <= -_EXACT_SLOPE * first:
         return t
@@ -119,7 +121,7 @@ def exact_step(u, du, c, lower, upper, slope, curvature):
     while rise < 0.0 and doublings < 40:
         low = t
         t *= 2.0
-        value, derivative = _sum_on_line(t, u, du, c, lower, upper)
+        value, derivative = _sum_on_line(t, u, du, c, lower, upper, dead)
         rise = slope + t * curvature - value
         doublings += 1
     high = t
@@ -129,7 +131,7 @@ def exact_step(u, du, c, lower, upper, slope, curvature):
         steepness = curvature - derivative
         following = t - rise / steepness if steepness > 0.0 else low
         t = following if low < following < high else 0.5 * (low + high)
-        value, derivative = _sum_on_line(t, u, du, c, lower, upper)
+        value, derivative = _sum_on_line(t, u, du, c, lower, upper, dead)
         rise = slope + t * curvature - value
         if rise < 0.0:
             low = t
@@ -144,6 +146,21 @@ def place(linear, f, b, inverse_weights, centre, lower, upper, u, target):
     for i in range(u.size):
         u[i] = centre[i] + (linear[i] - f[i] - b) / inverse_weights[i]
         target[i] = min(max(u[i], lower[i]), upper[i])
+
+
+@njit(cache=True, nogil=True)
+def place_beside_tube(
+    linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side
+):  # fmt: skip
+    """The same with errors up to ε free of cost; `side` is ±1 for β between zero and a bound."""
+    for i in range(u.size):
+        u[i] = centre[i] + (linear[i] - f[i] - b) / inverse_weights[i]
+        dead = epsilon / inverse_weights[i]
+        beyond = u[i] - min(max(u[i], -dead), dead)
+        target[i] = min(max(beyond, lower[i]), upper[i])
+        side[i] = 0.0 if target[i] != beyond else np.sign(beyond)
+        if epsilon == 0.0:
+            side[i] = 1.0 if target[i] == u[i] else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -247,7 +264,7 @@ def dense_stage(
     direction, image, by_ones = np.empty(n), np.empty(n), np.empty(n)
     inside, is_inside = np.empty(n, np.int64), np.empty(n, np.bool_)
     factored = np.empty(0, np.int64)
-    L = np.empty((n, n))
+    L, no_tube = np.empty((n, n)), np.zeros(n)
     place(linear, f, b, inverse_weights, centre, lower, upper, u, target)
     for steps in range(1, max_steps + 1):
         m, rest = _split(K, u, target, gamma, total, inside, is_inside, direction, image)
@@ -264,7 +281,7 @@ def dense_stage(
         pull = image + move_b
         slope = _dot(direction, f) + move_b * total
         curvature = _dot(direction, image)
-        t = exact_step(u, -pull / inverse_weights, pull, lower, upper, slope, curvature)
+        t = exact_step(u, -pull / inverse_weights, pull, lower, upper, slope, curvature, no_tube)
         if t == 0.0:
             return b, steps, True, True  # nothing but rounding is left
         before[:] = target

@@ -38,6 +38,7 @@ class SecondOrder:
         self.taken: list[str] = []
         self._since_newton = self._since_low_rank = 0.0
         self._low_rank_possible = True
+        self._low_rank_below = np.inf  # samples from which on the rank was found too high
         self._rank: float | None = None
         self._has_looked = False
         self._last_free: np.ndarray | None = None
@@ -82,7 +83,8 @@ class SecondOrder:
             return self._since_low_rank > patience * costs.low_rank_solution(n, rank)
 
         # To count those that would be left takes a pass over the samples.
-        if not (self._low_rank_possible and due(0)):
+        possible = self._low_rank_possible and active.n < self._low_rank_below
+        if active.problem.by_sign or not (possible and due(0)):
             return False
         return due(len(active.unsettled()) if may_shrink else active.n)
 
@@ -99,15 +101,16 @@ class SecondOrder:
     def _newton(self, active: ActiveSet, free: np.ndarray, count_steps) -> bool:
         self._since_newton = self._looked_at = 0.0
         self._last_free = None
-        problem = active.problem
+        problem, beta = active.problem, active.beta[free]
+        lower, upper = problem.pieces(beta, free)
         change = newton_change(
-            active.block(free), active.residual[free], active.beta[free],
-            problem.lower[free], problem.upper[free],
+            active.block(free), problem.slopes(beta, active.residual[free]), beta, lower, upper,
+            problem.groups(beta),
         )  # fmt: skip
         if change is None:
             return False
-        target = np.clip(active.beta[free] + change, problem.lower[free], problem.upper[free])
-        change = target - active.beta[free]
+        target = np.clip(beta + change, lower, upper)
+        change = target - beta
         active.beta[free] = target
         active.update_residual(free, change)
         count_steps(1)
@@ -122,8 +125,9 @@ class SecondOrder:
             if not self._low_rank_due(active, may_shrink):
                 return False  # not yet, now that the rank is known better
         V = factor_of(problem, active.cache_bytes, expected=expected)
-        if V is None:
-            self._low_rank_possible = False
+        if V is None:  # fewer samples may still have one: up to so many that have any rank
+            self._low_rank_below = max(active.n / 2, min(active.n, constants.MAX_RANK + 1))
+            self._rank = constants.MAX_RANK
             return False
         self._rank = V.shape[1]
         self._since_low_rank = 0.0

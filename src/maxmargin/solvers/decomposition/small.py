@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.optimality import violation_and_intercept
+from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solvers.common.certified_run import start_of
@@ -33,18 +33,19 @@ def steps_in_memory(
     beta, residual = (array.copy() for array in start_of(problem, run))
     diagonal, lower, upper = K.diagonal().astype(np.float32), problem.lower, problem.upper
     limit = min(max(STEPS_PER_SAMPLE * problem.n, _WORTH_A_LOOK), max_steps)
-    taken = steps = steps_on_block(K, diagonal, beta, residual, lower, upper, tol, limit)
+    kind = problem.epsilon, problem.by_sign
+    taken = steps = steps_on_block(K, diagonal, beta, residual, lower, upper, tol, limit, *kind)
     while limit <= taken < max_steps:
         residual = problem.linear - K @ beta
-        violation, intercept = violation_and_intercept(beta, residual, lower, upper)
+        violation, levels = violation_of(problem, beta, residual)
         if violation <= tol:
             break
-        at_rest = settled(problem, beta, residual, intercept, violation)
+        at_rest = settled(problem, beta, residual, levels, violation)
         index = np.flatnonzero(~at_rest) if steps == limit else np.arange(problem.n)
         block, part, of_part = K[index].take(index, axis=1), beta[index], residual[index]
         steps = steps_on_block(
             block, diagonal[index], part, of_part, lower[index], upper[index],
-            tol, min(limit, max_steps - taken),
+            tol, min(limit, max_steps - taken), *kind,
         )  # fmt: skip
         beta[index], residual[index] = part, of_part
         taken += steps

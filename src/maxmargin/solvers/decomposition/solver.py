@@ -17,7 +17,7 @@ from maxmargin.kernels.budget import precision_of_rows
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers.base import Capabilities, Solver
+from maxmargin.solvers.base import FORMULATIONS, Capabilities, Solver
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.certified_run import CertifiedRun, certify_or_estimate
 from maxmargin.solvers.common.free_system import solve_free
@@ -41,7 +41,7 @@ class Decomposition(Solver):
     """
 
     name = "decomposition"
-    capabilities = Capabilities(thread_safe=True)
+    capabilities = Capabilities(FORMULATIONS, thread_safe=True)
 
     def __init__(self, working_set: int = constants.WORKING_SET, shrinking: bool = True):
         if working_set < 2:

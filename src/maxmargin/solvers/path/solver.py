@@ -20,7 +20,7 @@ from maxmargin.solution import Solution, Status
 from maxmargin.solvers.base import Capabilities, Solver
 from maxmargin.solvers.common import costs
 from maxmargin.solvers.common.newton import newton_change
-from maxmargin.solvers.common.pair_steps import SECOND_ORDER, STEP_LIMIT, set_penalties, smo_steps
+from maxmargin.solvers.common.pair_steps import SECOND_ORDER, STEP_LIMIT, penalties_of, smo_steps
 from maxmargin.solvers.decomposition import Decomposition
 
 # A round takes the free samples and the nearest to the margin: so many times the free ones.
@@ -114,18 +114,18 @@ class _PathRun:
         K = self.K if everything else submatrix(self.K, active, active)
         beta, residual = self.beta[active], self.residual[active]
         lower, upper = self.lower[active], self.upper[active]
-        grow, shrink = np.empty(n, np.float32), np.empty(n, np.float32)
-        set_penalties(beta, lower, upper, grow, shrink)
         cost = min(max(_newton_cost(beta, lower, upper), costs.pair_steps(n, _LEAST_STEPS)), _ROUND)
         tol = (
             self.target
             if everything
             else max(0.5 * self.target, constants.INNER_TOL * self.violation)
         )
+        grow, shrink = penalties_of(beta, lower, upper, 0.0, False, tol)
         itself = np.arange(n)
+        limit = 1 + int(cost / costs.pair_steps(n, 1))
         outcome, steps, *_ = smo_steps(
             K, itself, np.zeros_like(itself), 0, np.diagonal(K).astype(np.float32), beta, residual,
-            lower, upper, grow, shrink, tol, 1 + int(cost / costs.pair_steps(n, 1)), SECOND_ORDER,
+            lower, upper, grow, shrink, 0.0, tol, limit, SECOND_ORDER,
         )  # fmt: skip
         self.steps += steps
         self._since_newton += costs.pair_steps(n, steps)

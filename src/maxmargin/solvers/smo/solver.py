@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.kernels.row_cache import RowCache
-from maxmargin.optimality import violation_and_intercept
+from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers.base import Capabilities, Solver
+from maxmargin.solvers.base import FORMULATIONS, Capabilities, Solver
 from maxmargin.solvers.common.certified_run import CertifiedRun
 from maxmargin.solvers.common.pair_steps import (
     CONVERGED,
@@ -18,7 +18,7 @@ from maxmargin.solvers.common.pair_steps import (
     ROW_MISSING,
     SECOND_ORDER,
     likely_next,
-    set_penalties,
+    penalties_of,
     smo_steps,
 )
 from maxmargin.solvers.common.shrinking import worth_shrinking_to
@@ -57,7 +57,7 @@ class SMO(Solver):
     """
 
     name = "smo"
-    capabilities = Capabilities(thread_safe=True)
+    capabilities = Capabilities(FORMULATIONS, thread_safe=True)
 
     def __init__(self, selection: str = "second-order", shrinking: bool = True):
         if selection not in SELECTIONS:
@@ -89,7 +89,7 @@ class _PairRun(CertifiedRun):
         """
         self.beta, self.residual = beta.copy(), residual.copy()
         problem = self.problem
-        self.objective = -0.5 * float(beta @ (problem.linear + residual))
+        self.objective = problem.objective(beta, residual)
         active, stop = np.arange(problem.n), None
         last = self.n_iter + problem.n * max_rounds
         cache = RowCache(problem.kernel, self.run.cache_bytes)
@@ -105,8 +105,9 @@ class _PairRun(CertifiedRun):
         beta, residual = self.beta[active], self.residual[active]
         self._before = beta.copy(), residual.copy()
         diagonal = self.diagonal[active]
-        grow, shrink = np.empty_like(diagonal), np.empty_like(diagonal)
-        set_penalties(beta, problem.lower, problem.upper, grow, shrink)
+        grow, shrink = penalties_of(
+            beta, problem.lower, problem.upper, problem.epsilon, problem.by_sign, tol
+        )
         since_shrink = 0
         per_call = max(1, _WORK_PER_CALL // problem.n)
         if self.selection == EXHAUSTIVE:
@@ -120,7 +121,8 @@ class _PairRun(CertifiedRun):
             rows, slot_of, last_used = cache.arrays()
             outcome, steps, missing, violation, cache.clock = smo_steps(
                 rows, slot_of, last_used, cache.clock, diagonal, beta, residual,
-                problem.lower, problem.upper, grow, shrink, tol, limit, self.selection,
+                problem.lower, problem.upper, grow, shrink, problem.epsilon, tol, limit,
+                self.selection,
             )  # fmt: skip
             self.n_iter += steps
             since_shrink += steps
@@ -128,8 +130,9 @@ class _PairRun(CertifiedRun):
                 break
             if outcome == ROW_MISSING:
                 wanted = likely_next(
-                    residual, grow, shrink, slot_of, missing, min(_AHEAD, cache.capacity // 8)
-                )
+                    residual, grow.max(axis=0), shrink.min(axis=0), slot_of, missing,
+                    min(_AHEAD, cache.capacity // 8),
+                )  # fmt: skip
                 cache.fetch(np.array(sorted(set(wanted.tolist()))))
             stop = self._watch(beta, residual, violation, problem, active)
             if self.may_shrink and since_shrink >= min(problem.n, _SHRINK_INTERVAL):
@@ -142,16 +145,17 @@ class _PairRun(CertifiedRun):
     def _objective_now(self, beta: np.ndarray, residual: np.ndarray) -> float:
         """The objective of all samples, from its change since the active ones were chosen.
 
-        Only these have moved since: ½βᵀKβ − pᵀβ changes by −½(β − β₀)ᵀ(r + r₀).
+        Only these have moved since.
         """
         old_beta, old_residual = self._before
-        return self.objective - 0.5 * float((beta - old_beta) @ (residual + old_residual))
+        return self.objective - self.problem.decrease(old_beta, beta, old_residual, residual)
 
     def _watch(self, beta, residual, violation, problem, active) -> Status | None:
         def state() -> tuple[float, float, np.ndarray, float]:
             self.beta[active] = beta
-            _, intercept = violation_and_intercept(beta, residual, problem.lower, problem.upper)
-            return violation, self._objective_now(beta, residual), self.beta, intercept
+            _, levels = violation_of(problem, beta, residual)
+            objective = self._objective_now(beta, residual)
+            return violation, objective, self.beta, sum(levels) / len(levels)
 
         return self.monitor.observe(self.n_iter, state)
 

@@ -1,0 +1,158 @@
+"""Support vector classification with ν in the place of C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from maxmargin.estimators.classification import BaseSVClassifier
+from maxmargin.estimators.inputs import TrainingData
+from maxmargin.estimators.multiclass import BinaryTask, binary_tasks
+from maxmargin.estimators.parameters import CLASSIFICATION, NU
+from maxmargin.estimators.probability import ProbabilityMixin
+
+
+class NuSVC(ProbabilityMixin, ClassifierMixin, BaseSVClassifier):
+    """Nu-support vector classification: nu bounds the part of margin errors.
+
+    Takes every parameter of :class:`sklearn.svm.NuSVC` with the same meaning and has the
+    same fitted attributes. `class_weight` counts here as a weight of every sample of
+    the class; scikit-learn accepts it and does not use it.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        Upper bound on the part of margin errors, and lower bound on the part of support
+        vectors; in (0, 1]. Twice the share of the smaller class is the largest possible.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel function. A callable gets two sets of samples and returns their
+        kernel matrix.
+    degree : int, default=3
+        Degree of the "poly" kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid": 1 / (n_features · X.var()),
+        1 / n_features, or the number itself. With sample weights the variance is the
+        weighted one, so that a weight of 2 is the same as the sample twice here too.
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    shrinking : bool, default=True
+        Whether solvers set samples aside that seem settled.
+    probability : bool, default="deprecated"
+        Deprecated in scikit-learn; use ``CalibratedClassifierCV(NuSVC(), ensemble=False)``,
+        which is what this option does.
+    tol : float, default=1e-3
+        The KKT violation at which training stops.
+    cache_size : float or "auto", default="auto"
+        Memory for kernel values in MB; "auto" takes a share of the free memory.
+    class_weight : dict or "balanced", default=None
+        Factors on the weights of the samples by class.
+    verbose : int, default=0
+        Whether to print a line a second during long fits.
+    max_iter : int, default=-1
+        Limit on the solver's iterations, -1 for none.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Shape of the output of `decision_function` with more than two classes.
+    break_ties : bool, default=False
+        Whether `predict` breaks ties by the decision function.
+    random_state : int, RandomState instance or None, default=None
+        Seed for solvers that draw random numbers.
+    solver : str or solver object, default="auto"
+        How to train: "auto", the name of a solver, or an object such as
+        ``maxmargin.solvers.SMO(selection="maximal-violating-pair")``.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        How more than two classes are trained: every pair, or each against the rest.
+    n_jobs : int or None, default=None
+        Cores to use; None means all that joblib's context gives, BLAS included.
+    warm_start : bool, default=False
+        Whether `fit` starts from the last solution: after an interruption, with
+        another nu, or with more rows below the old ones.
+    time_limit : float or None, default=None
+        Limit on the time of a fit in seconds.
+
+    Attributes
+    ----------
+    fit_report_ : FitReport
+        What was solved, by which solver and why, in how long, how close to the optimum.
+    support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, classes_, \
+class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_in_
+        As in :class:`sklearn.svm.NuSVC`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from maxmargin import NuSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = make_pipeline(StandardScaler(), NuSVC(nu=0.1)).fit(X, y)
+    >>> clf[-1].fit_report_.status
+    'converged'
+    """
+
+    _formulation = "nu_svc"
+    _parameter_constraints: dict = {**NU, **CLASSIFICATION}
+
+    def __init__(
+        self,
+        *,
+        nu=0.5,
+        kernel="rbf",
+        degree=3,
+        gamma="scale",
+        coef0=0.0,
+        shrinking=True,
+        probability="deprecated",
+        tol=1e-3,
+        cache_size="auto",
+        class_weight=None,
+        verbose=0,
+        max_iter=-1,
+        decision_function_shape="ovr",
+        break_ties=False,
+        random_state=None,
+        solver="auto",
+        multi_class="ovo",
+        n_jobs=None,
+        warm_start=False,
+        time_limit=None,
+    ):
+        self.nu = nu
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.solver = solver
+        self.multi_class = multi_class
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.time_limit = time_limit
+
+    def _formulate(self, data: TrainingData) -> Sequence[BinaryTask]:
+        return binary_tasks(data.codes, len(data.classes), self.multi_class, self.nu)
+
+    def _starts(self, data: TrainingData, tasks: Sequence[BinaryTask]) -> list[np.ndarray | None]:
+        # The coefficients of the last fit are divided by its ρ: their sum says by how much.
+        starts = super()._starts(data, tasks)
+        return [
+            None
+            if start is None
+            else _with_sum(start, 0.5 * self.nu * data.costs[task.index].sum())
+            for task, start in zip(tasks, starts, strict=True)
+        ]
+
+
+def _with_sum(start: np.ndarray, total: float) -> np.ndarray:
+    positive = start[start > 0].sum()
+    return start * (total / positive) if positive > 0 else start

@@ -1,0 +1,179 @@
+"""Detection of outliers: the one-class SVM."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import OutlierMixin, _fit_context
+
+from maxmargin.estimators.deferred import training
+from maxmargin.estimators.inputs import RegressionData, is_dask_collection, validate_regression_data
+from maxmargin.estimators.parameters import COMMON, NU
+from maxmargin.estimators.single import SingleProblemModel
+from maxmargin.estimators.tasks import OneClass
+
+
+class OneClassSVM(OutlierMixin, SingleProblemModel):
+    """Outlier detection by the support of a distribution, trained to a proven optimum.
+
+    Takes every parameter of :class:`sklearn.svm.OneClassSVM` with the same meaning and
+    has the same fitted attributes.
+
+    Parameters
+    ----------
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel function. A callable gets two sets of samples and returns their
+        kernel matrix.
+    degree : int, default=3
+        Degree of the "poly" kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid": 1 / (n_features · X.var()),
+        1 / n_features, or the number itself. With sample weights the variance is the
+        weighted one.
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    tol : float, default=1e-3
+        The KKT violation at which training stops.
+    nu : float, default=0.5
+        Upper bound on the part of training samples that count as outliers, and lower
+        bound on the part of support vectors; in (0, 1].
+    shrinking : bool, default=True
+        Whether solvers set samples aside that seem settled.
+    cache_size : float or "auto", default="auto"
+        Memory for kernel values in MB; "auto" takes a share of the free memory.
+    verbose : int, default=0
+        Whether to print a line a second during long fits.
+    max_iter : int, default=-1
+        Limit on the solver's iterations, -1 for none.
+    random_state : int, RandomState instance or None, default=None
+        Seed for solvers that draw random numbers.
+    solver : str or solver object, default="auto"
+        How to train: "auto", the name of a solver, or a solver object.
+    n_jobs : int or None, default=None
+        Cores to use; None means all that joblib's context gives, BLAS included.
+    warm_start : bool, default=False
+        Whether `fit` starts from the last solution: after an interruption, with
+        other parameters, or with more rows below the old ones.
+    time_limit : float or None, default=None
+        Limit on the time of a fit in seconds.
+
+    Attributes
+    ----------
+    fit_report_ : FitReport
+        What was solved, by which solver and why, in how long, how close to the optimum.
+    support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, n_iter_, \
+fit_status_, shape_fit_, n_features_in_, feature_names_in_
+        As in :class:`sklearn.svm.OneClassSVM`.
+    offset_ : float
+        What `score_samples` is reduced by in `decision_function`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import OneClassSVM
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> detector = OneClassSVM(nu=0.1).fit(X)
+    >>> detector.predict([[0.0, 0.0], [9.0, 9.0]])
+    array([ 1, -1])
+    """
+
+    _formulation = "one_class"
+    _parameter_constraints: dict = {**COMMON, **NU}
+
+    def __init__(
+        self,
+        *,
+        kernel="rbf",
+        degree=3,
+        gamma="scale",
+        coef0=0.0,
+        tol=1e-3,
+        nu=0.5,
+        shrinking=True,
+        cache_size="auto",
+        verbose=0,
+        max_iter=-1,
+        random_state=None,
+        solver="auto",
+        n_jobs=None,
+        warm_start=False,
+        time_limit=None,
+    ):
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.nu = nu
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.time_limit = time_limit
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, sample_weight=None):
+        """Find the region that holds most of the samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or \
+                (n_samples, n_samples)
+            Training samples; for ``kernel="precomputed"`` their kernel matrix.
+        y : Ignored
+            Not used, present for API consistency by convention.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples. A weight of 2 is the same as the sample twice.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. If anything is wrong with the input, an error is
+            raised and the estimator stays as it was.
+        """
+        with self._unchanged_on_error():
+            return training().train(self, X, None, sample_weight)
+
+    def _validate(self, X, y, sample_weight) -> RegressionData:
+        return validate_regression_data(self, X, "no_validation", sample_weight)
+
+    def _formulate(self, data: RegressionData) -> list:
+        return [OneClass(np.flatnonzero(data.costs > 0), self.nu)]
+
+    def _finish(self, X, y, sample_weight) -> None:
+        self.offset_ = -self._intercept_
+
+    def decision_function(self, X):
+        """Signed distance to the boundary: positive for inliers, negative for outliers.
+
+        Returns
+        -------
+        values : ndarray of shape (n_samples,)
+            A dask array where X is a Dask collection.
+        """
+        if is_dask_collection(X):
+            return self._lazily("decision_function", X)
+        return self._decisions(X, "tasks")[:, 0]
+
+    def score_samples(self, X):
+        """Decision values without the offset.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+        """
+        return self.decision_function(X) + self.offset_
+
+    def predict(self, X):
+        """+1 for inliers, −1 for outliers.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
+        if is_dask_collection(X):
+            return self._lazily("predict", X)
+        return np.where(self._decisions(X, "tasks")[:, 0] > 0, 1, -1).astype(np.intp)

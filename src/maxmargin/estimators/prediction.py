@@ -1,0 +1,119 @@
+"""Prediction with a fitted model, whatever its formulation: a kernel expansion."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators.base import BaseSVM
+from maxmargin.estimators.decision import decision_functions
+from maxmargin.estimators.deferred import dask_collections
+from maxmargin.estimators.inputs import validate_features
+from maxmargin.estimators.multiclass import coefficients_by_task
+from maxmargin.parallel import resolve_n_jobs, session
+from maxmargin.sparse_format import check_format, combined_rows
+
+
+class KernelModel(BaseSVM):
+    """Decision values Σ_s k(x, x_s) β_s + b, and the attributes that they are made of."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+    @classmethod
+    def from_sklearn(cls, fitted):
+        """A fitted model with the parameters and solution of scikit-learn's class of this name."""
+        from maxmargin.estimators.sklearn_models import from_sklearn
+
+        return from_sklearn(fitted, cls)
+
+    def to_sklearn(self):
+        """The fitted model of scikit-learn with the parameters and solution of this one."""
+        from maxmargin.estimators.sklearn_models import to_sklearn
+
+        return to_sklearn(self)
+
+    def _lazily(self, method: str, X):
+        check_is_fitted(self)
+        return dask_collections().lazily(self, method, X)
+
+    def _decisions(self, X, form: str) -> np.ndarray:
+        """Values of all decision functions, in LIBSVM's sign and in that form."""
+        X = self._validate_for_predict(X)
+        return decision_functions(self).evaluate(X, form, resolve_n_jobs(self.n_jobs))
+
+    def _expansion(self, X, chosen, coefficients: np.ndarray) -> np.ndarray:
+        """Kernel values with the support vectors `chosen`, times coefficients."""
+        from maxmargin import model
+        from maxmargin.kernels.functions import KernelFunction
+
+        support = self.support_[chosen]
+        with session(resolve_n_jobs(self.n_jobs)):
+            if self.kernel == "precomputed":
+                return model.precomputed_expansion(X, support, coefficients)
+            if callable(self.kernel):
+                return model.callable_expansion(self.kernel, X, self._X_fit, support, coefficients)
+            kernel = KernelFunction(self.kernel, self._gamma, self.coef0, self.degree)
+            vectors = self.support_vectors_[chosen]
+            return model.kernel_expansion(kernel, X, vectors, coefficients)
+
+    def _validate_for_predict(self, X):
+        check_is_fitted(self)
+        if self.support_.size != self._n_support.sum():
+            raise ValueError(f"The internal representation of {type(self).__name__} was altered")
+        if callable(self.kernel):
+            if sp.issparse(X):
+                check_format(X)
+            return X
+        X = validate_features(self, X, reset=False)
+        if sp.issparse(X) and not self._sparse:
+            raise ValueError(
+                f"cannot use sparse input in {type(self).__name__!r} trained on dense data"
+            )
+        if self._sparse and not sp.issparse(X):
+            X = sp.csr_array(X)
+        if self.kernel == "precomputed" and X.shape[1] != self.shape_fit_[0]:
+            raise ValueError(
+                f"X.shape[1] = {X.shape[1]} should be equal to {self.shape_fit_[0]}, "
+                "the number of samples at training time"
+            )
+        return X
+
+    @property
+    def n_support_(self):
+        """Number of support vectors of each class; of a model without classes, of all."""
+        if not hasattr(self, "_n_support"):
+            raise AttributeError("n_support_ is not available before fit.")
+        return self._n_support
+
+    @property
+    def fit_status_(self):
+        """0 if training converged, else 1."""
+        if not hasattr(self, "fit_report_"):
+            raise AttributeError("fit_status_ is not available before fit.")
+        return int(self.fit_report_.status != "converged")
+
+    @property
+    def coef_(self):
+        """Weights of the features, where the kernel is linear."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        if not hasattr(self, "_n_support"):
+            raise AttributeError("coef_ is not available before fit.")
+        coefficients = coefficients_by_task(self._dual_coef_, self._n_support)
+        coefficients = self._public_sign() * coefficients
+        if self._sparse:
+            coef = combined_rows(coefficients, self.support_vectors_)
+            coef.data.flags.writeable = False
+        else:
+            coef = coefficients @ self.support_vectors_
+            coef.flags.writeable = False
+        return coef
+
+    def _public_sign(self) -> float:
+        """Between the internal coefficients and the public ones."""
+        return 1.0

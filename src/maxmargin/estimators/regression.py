@@ -1,0 +1,269 @@
+"""Support vector regression."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils._param_validation import Interval
+
+from maxmargin.estimators.inputs import RegressionData, is_dask_collection, validate_regression_data
+from maxmargin.estimators.parameters import COMMON, COST, NU
+from maxmargin.estimators.single import SingleProblemModel
+from maxmargin.estimators.tasks import EpsilonRegression, NuRegression
+
+
+class BaseSVRegressor(SingleProblemModel):
+    """What the two regressions share: targets, and a prediction that is the decision value."""
+
+    C: float
+
+    @property
+    def _cost(self) -> float:
+        return self.C
+
+    def _validate(self, X, y, sample_weight) -> RegressionData:
+        return validate_regression_data(self, X, y, sample_weight)
+
+    def predict(self, X):
+        """Predicted values of the samples in X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features) or \
+                (n_samples, n_samples_train)
+            Samples; for ``kernel="precomputed"`` their kernel values with the
+            training samples.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            A dask array, not yet computed, where X is a Dask collection.
+        """
+        if is_dask_collection(X):
+            return self._lazily("predict", X)
+        return self._decisions(X, "tasks")[:, 0]
+
+
+class SVR(RegressorMixin, BaseSVRegressor):
+    """Epsilon-support vector regression, trained fast and to a proven optimum.
+
+    Takes every parameter of :class:`sklearn.svm.SVR` with the same meaning and has the
+    same fitted attributes.
+
+    Parameters
+    ----------
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel function. A callable gets two sets of samples and returns their
+        kernel matrix.
+    degree : int, default=3
+        Degree of the "poly" kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid": 1 / (n_features · X.var()),
+        1 / n_features, or the number itself. With sample weights the variance is the
+        weighted one.
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    tol : float, default=1e-3
+        The KKT violation at which training stops.
+    C : float, default=1.0
+        Regularisation: the price of an error beyond epsilon.
+    epsilon : float, default=0.1
+        Errors up to this size cost nothing.
+    shrinking : bool, default=True
+        Whether solvers set samples aside that seem settled.
+    cache_size : float or "auto", default="auto"
+        Memory for kernel values in MB; "auto" takes a share of the free memory.
+    verbose : int, default=0
+        Whether to print a line a second during long fits.
+    max_iter : int, default=-1
+        Limit on the solver's iterations, -1 for none.
+    random_state : int, RandomState instance or None, default=None
+        Seed for solvers that draw random numbers.
+    solver : str or solver object, default="auto"
+        How to train: "auto", the name of a solver, or a solver object.
+    n_jobs : int or None, default=None
+        Cores to use; None means all that joblib's context gives, BLAS included.
+    warm_start : bool, default=False
+        Whether `fit` starts from the last solution: after an interruption, with
+        other parameters, or with more rows below the old ones.
+    time_limit : float or None, default=None
+        Limit on the time of a fit in seconds.
+
+    Attributes
+    ----------
+    fit_report_ : FitReport
+        What was solved, by which solver and why, in how long, how close to the optimum.
+    support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, n_iter_, \
+fit_status_, shape_fit_, n_features_in_, feature_names_in_
+        As in :class:`sklearn.svm.SVR`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from maxmargin import SVR
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), SVR(C=100, epsilon=10)).fit(X, y)
+    >>> model[-1].fit_report_.status
+    'converged'
+    """
+
+    _formulation = "epsilon_svr"
+    _parameter_constraints: dict = {
+        **COMMON,
+        **COST,
+        "epsilon": [Interval(Real, 0.0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel="rbf",
+        degree=3,
+        gamma="scale",
+        coef0=0.0,
+        tol=1e-3,
+        C=1.0,
+        epsilon=0.1,
+        shrinking=True,
+        cache_size="auto",
+        verbose=0,
+        max_iter=-1,
+        random_state=None,
+        solver="auto",
+        n_jobs=None,
+        warm_start=False,
+        time_limit=None,
+    ):
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.C = C
+        self.epsilon = epsilon
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.time_limit = time_limit
+
+    def _formulate(self, data: RegressionData) -> list:
+        return [EpsilonRegression(np.flatnonzero(data.costs > 0), self.epsilon)]
+
+
+class NuSVR(RegressorMixin, BaseSVRegressor):
+    """Nu-support vector regression: the width of the tube follows from nu.
+
+    Takes every parameter of :class:`sklearn.svm.NuSVR` with the same meaning and has the
+    same fitted attributes. The epsilon that it finds is in the report.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        Upper bound on the part of samples outside the tube, and lower bound on the
+        part of support vectors; in (0, 1].
+    C : float, default=1.0
+        Regularisation: the price of an error outside the tube.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        Kernel function. A callable gets two sets of samples and returns their
+        kernel matrix.
+    degree : int, default=3
+        Degree of the "poly" kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid": 1 / (n_features · X.var()),
+        1 / n_features, or the number itself. With sample weights the variance is the
+        weighted one.
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    tol : float, default=1e-3
+        The KKT violation at which training stops.
+    shrinking : bool, default=True
+        Whether solvers set samples aside that seem settled.
+    cache_size : float or "auto", default="auto"
+        Memory for kernel values in MB; "auto" takes a share of the free memory.
+    verbose : int, default=0
+        Whether to print a line a second during long fits.
+    max_iter : int, default=-1
+        Limit on the solver's iterations, -1 for none.
+    random_state : int, RandomState instance or None, default=None
+        Seed for solvers that draw random numbers.
+    solver : str or solver object, default="auto"
+        How to train: "auto", the name of a solver, or a solver object.
+    n_jobs : int or None, default=None
+        Cores to use; None means all that joblib's context gives, BLAS included.
+    warm_start : bool, default=False
+        Whether `fit` starts from the last solution: after an interruption, with
+        other parameters, or with more rows below the old ones.
+    time_limit : float or None, default=None
+        Limit on the time of a fit in seconds.
+
+    Attributes
+    ----------
+    fit_report_ : FitReport
+        What was solved, by which solver and why, in how long, how close to the optimum.
+    support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, n_iter_, \
+fit_status_, shape_fit_, n_features_in_, feature_names_in_
+        As in :class:`sklearn.svm.NuSVR`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from maxmargin import NuSVR
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), NuSVR(C=100, nu=0.3)).fit(X, y)
+    >>> model[-1].fit_report_.status
+    'converged'
+    """
+
+    _formulation = "nu_svr"
+    _parameter_constraints: dict = {**COMMON, **COST, **NU}
+
+    def __init__(
+        self,
+        *,
+        nu=0.5,
+        C=1.0,
+        kernel="rbf",
+        degree=3,
+        gamma="scale",
+        coef0=0.0,
+        tol=1e-3,
+        shrinking=True,
+        cache_size="auto",
+        verbose=0,
+        max_iter=-1,
+        random_state=None,
+        solver="auto",
+        n_jobs=None,
+        warm_start=False,
+        time_limit=None,
+    ):
+        self.nu = nu
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.time_limit = time_limit
+
+    def _formulate(self, data: RegressionData) -> list:
+        return [NuRegression(np.flatnonzero(data.costs > 0), self.nu)]
