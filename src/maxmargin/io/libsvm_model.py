@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators.svc import SVC
 from maxmargin.io import libsvm_data
 from maxmargin.io.files import DataError, atomic_write, display_name, open_binary
-from maxmargin.io.model_schema import fitted_svc
+from maxmargin.io.model_schema import check_is_svc, fitted_svc
 from maxmargin.io.schema import shown
 
 # LIBSVM's names of the kernels, and which parameters each writes.
@@ -44,6 +44,7 @@ def save_libsvm_model(model: SVC, path: str | os.PathLike) -> None:
         two classes trained as pairs (``multi_class="ovo"``).
     path : file name
     """
+    check_is_svc(model)
     check_is_fitted(model)
     labels = libsvm_labels(model, model.classes_)
     dual_coef = model._dual_coef_

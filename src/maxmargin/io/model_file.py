@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators.svc import SVC
 from maxmargin.io.files import DataError, atomic_write, display_name, format_suffix
 from maxmargin.io.libsvm_model import libsvm_labels, load_libsvm_model, save_libsvm_model
-from maxmargin.io.model_schema import check_names, fitted_svc
+from maxmargin.io.model_schema import check_is_svc, check_names, fitted_svc
 from maxmargin.io.npz import read_npz
 from maxmargin.io.schema import (
     Anything,
@@ -87,6 +87,7 @@ def save_model(model: SVC, path: str | os.PathLike) -> None:
     if format_suffix(path) != ".npz":
         save_libsvm_model(model, path)
         return
+    check_is_svc(model)
     check_is_fitted(model)
     arrays = _arrays(model)
     # Whatever could not be read again is not written in the first place.

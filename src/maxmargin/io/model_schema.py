@@ -87,6 +87,15 @@ def fitted_svc(parts: dict[str, Any], parameters: dict[str, Any], name: str) -> 
     return model
 
 
+def check_is_svc(model) -> None:
+    """Raise a TypeError of one sentence for a model that these files do not hold."""
+    if not isinstance(model, SVC):
+        name = type(model).__name__
+        raise TypeError(
+            f"Model files hold an SVC, not a {name}: pickle it, or what its to_sklearn() returns."
+        )
+
+
 def check_names(parameters: dict[str, Any]) -> None:
     """Raise a ValueError of one sentence if the SVC has no such parameter."""
     unknown = [name for name in parameters if name not in SVC._get_param_names()]
