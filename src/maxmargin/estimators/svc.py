@@ -17,6 +17,7 @@ from maxmargin.estimators.deferred import dask_collections
 from maxmargin.estimators.inputs import is_dask_collection, validate_features
 from maxmargin.estimators.multiclass import coefficients_by_task
 from maxmargin.estimators.probability import ProbabilityMixin
+from maxmargin.kernels.cuda import card_array, check_on_card, to_card, use_card
 from maxmargin.parallel import resolve_n_jobs, session
 from maxmargin.sparse_format import check_format, combined_rows
 
@@ -86,6 +87,11 @@ class SVC(ProbabilityMixin, ClassifierMixin, BaseSVClassifier):
     time_limit : float or None, default=None
         Limit on the time of a fit in seconds, the time of its last certificate included, which
         is measured on the way.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where to train and predict: on the processor, on an NVIDIA GPU (which needs
+        ``pip install maxmargin[cuda]``), or on the GPU where there is one and the data are
+        large enough to repay it. Arrays that are on a GPU train and predict there, and
+        predictions for them are arrays of CuPy.
 
     Attributes
     ----------
@@ -136,6 +142,7 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         ],
         "warm_start": ["boolean"],
         "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+        "device": [StrOptions({"cpu", "cuda", "auto"})],
     }
 
     def __init__(
@@ -161,6 +168,7 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         n_jobs=None,
         warm_start=False,
         time_limit=None,
+        device="cpu",
     ):
         self.C = C
         self.kernel = kernel
@@ -182,6 +190,7 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         self.n_jobs = n_jobs
         self.warm_start = warm_start
         self.time_limit = time_limit
+        self.device = device
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -220,6 +229,8 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         check_is_fitted(self)
         if is_dask_collection(X):
             return self._lazily("predict", X)
+        if card_array(X) is not None:
+            return self._on_card(self.predict, X)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         n_classes = len(self.classes_)
@@ -241,6 +252,8 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         """
         if is_dask_collection(X):
             return self._lazily("decision_function", X)
+        if card_array(X) is not None:
+            return self._on_card(self.decision_function, X)
         check_is_fitted(self)
         form = self._form()
         values = self._decisions(X, form)
@@ -271,6 +284,13 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         check_is_fitted(self)
         return dask_collections().lazily(self, method, X)
 
+    def _on_card(self, method, X):
+        """The answer to samples on a GPU, there too unless it is made of words."""
+        check_on_card(self.device)
+        X = card_array(X)
+        values = method(X.get())
+        return to_card(values)
+
     def _form(self) -> str:
         """The form of decision values that the parameters ask for."""
         if len(self.classes_) == 2:
@@ -287,6 +307,14 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
     def _decisions(self, X, form: str) -> np.ndarray:
         """Values of all binary decision functions, in LIBSVM's sign and in that form."""
         X = self._validate_for_predict(X)
+        if not callable(self.kernel) and use_card(
+            self.device, float(X.shape[0]) * len(self.support_)
+        ):
+            from maxmargin.decisions import in_form
+
+            coefficients = coefficients_by_task(self._dual_coef_, self._n_support).T.toarray()
+            values = self._expansion(X, slice(None), coefficients) + self._intercept_
+            return in_form(np.ascontiguousarray(values.T), form, len(self.classes_))
         return decision_functions(self).evaluate(X, form, resolve_n_jobs(self.n_jobs))
 
     def _expansion(self, X, chosen, coefficients: np.ndarray) -> np.ndarray:
@@ -302,7 +330,7 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
                 return model.callable_expansion(self.kernel, X, self._X_fit, support, coefficients)
             kernel = KernelFunction(self.kernel, self._gamma, self.coef0, self.degree)
             vectors = self.support_vectors_[chosen]
-            return model.kernel_expansion(kernel, X, vectors, coefficients)
+            return model.kernel_expansion(kernel, X, vectors, coefficients, device=self.device)
 
     def _validate_for_predict(self, X):
         check_is_fitted(self)
