@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # One worker a core; each worker's own threads are then held to one core.
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: demo test test-all test-under-load fuzz lint format bench docs clean
+.PHONY: demo test test-all test-under-load test-gpu fuzz lint format bench docs clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -38,6 +38,11 @@ PROBLEMS ?= 10000
 FIRST ?= 0
 fuzz: $(VENV)/.ready
 	$(BIN)/python -m tests.fuzz.run --problems $(PROBLEMS) --first $(FIRST) --workers $(WORKERS)
+
+# On a machine with an NVIDIA GPU; the other tests do not need one.
+test-gpu: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[cuda]"
+	$(BIN)/python -m pytest -m gpu
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

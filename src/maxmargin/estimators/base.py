@@ -62,6 +62,11 @@ class BaseSVM(CallbackSupportMixin, BaseEstimator):
     def _source(self, solver, X, y, sample_weight):
         """The validated samples, and the way to solve the problems of this fit on them."""
         if is_dask_collection(X):
+            if getattr(self, "device", "cpu") == "cuda":
+                raise ValueError(
+                    "device='cuda' does not go with Dask collections, which train on the workers' "
+                    "processors; use device='cpu'."
+                )
             return dask_collections().source(self, solver, X, y, sample_weight)
         data = self._validate(X, y, sample_weight)
         self._check_solver(solver, data)

@@ -14,6 +14,7 @@ from maxmargin.estimators.inputs import TrainingData, is_dask_collection, valida
 from maxmargin.estimators.multiclass import BinaryTask, binary_tasks, merge
 from maxmargin.estimators.prediction import KernelModel
 from maxmargin.estimators.warm_start import warm_start_of_all, warm_starts
+from maxmargin.kernels.cuda import card_array
 from maxmargin.warn import warn_user
 
 
@@ -109,6 +110,8 @@ class BaseSVClassifier(KernelModel):
         check_is_fitted(self)
         if is_dask_collection(X):
             return self._lazily("predict", X)
+        if card_array(X) is not None:
+            return self._on_card(self.predict, X)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         n_classes = len(self.classes_)
@@ -130,6 +133,8 @@ class BaseSVClassifier(KernelModel):
         """
         if is_dask_collection(X):
             return self._lazily("decision_function", X)
+        if card_array(X) is not None:
+            return self._on_card(self.decision_function, X)
         check_is_fitted(self)
         form = self._form()
         values = self._decisions(X, form)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_consistent_length, validate_data
 
 from maxmargin.estimators.multiclass import members_of_classes
+from maxmargin.kernels.cuda import card_array, check_on_card
 from maxmargin.sparse_format import check_format, checked_csr
 from maxmargin.warn import warn_user
 
@@ -31,6 +32,7 @@ class TrainingData:
     classes, class_weight : the classes, and the weight of each
     costs : C of each sample, all weights included
     sample_weights : the user's weights, None where they are all the same
+    on_card : X as an array of CuPy, where it came from a GPU
     """
 
     X: object
@@ -39,6 +41,7 @@ class TrainingData:
     class_weight: np.ndarray
     costs: np.ndarray
     sample_weights: np.ndarray | None
+    on_card: object = None
 
     @property
     def n(self) -> int:
@@ -70,6 +73,11 @@ class TrainingData:
 
 def validate_training_data(estimator, X, y, sample_weight) -> TrainingData:
     """Check X, y and the weights for a fit of `estimator`."""
+    on_card = card_array(X)
+    if on_card is not None:
+        check_on_card(estimator.device)
+        X, y, sample_weight = (_to_host(values) for values in (on_card, y, sample_weight))
+        return replace(validate_training_data(estimator, X, y, sample_weight), on_card=on_card)
     if callable(estimator.kernel):
         if sp.issparse(X):
             check_format(X)
@@ -154,6 +162,11 @@ def _check_square(estimator, X) -> None:
             "Precomputed matrix must be a square matrix. "
             f"Input is a {X.shape[0]}x{X.shape[1]} matrix."
         )
+
+
+def _to_host(values):
+    on_card = card_array(values)
+    return values if on_card is None else on_card.get()
 
 
 def _classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -34,6 +34,9 @@ COMMON: dict = {
     "time_limit": [Interval(Real, 0, None, closed="neither"), None],
 }
 
+# Of estimators that train on a GPU.
+DEVICE: dict = {"device": [StrOptions({"cpu", "cuda", "auto"})]}
+
 # Of classifiers.
 CLASSIFICATION: dict = {
     **COMMON,

@@ -11,12 +11,16 @@ from maxmargin.estimators.decision import decision_functions
 from maxmargin.estimators.deferred import dask_collections
 from maxmargin.estimators.inputs import validate_features
 from maxmargin.estimators.multiclass import coefficients_by_task
+from maxmargin.kernels.cuda import card_array, check_on_card, to_card, use_card
 from maxmargin.parallel import resolve_n_jobs, session
 from maxmargin.sparse_format import check_format, combined_rows
 
 
 class KernelModel(BaseSVM):
     """Decision values Σ_s k(x, x_s) β_s + b, and the attributes that they are made of."""
+
+    # Estimators that train on a GPU have a parameter of this name.
+    device = "cpu"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -41,9 +45,22 @@ class KernelModel(BaseSVM):
         check_is_fitted(self)
         return dask_collections().lazily(self, method, X)
 
+    def _on_card(self, method, X):
+        """The answer to samples on a GPU, there too unless it is made of words."""
+        check_on_card(self.device)
+        return to_card(method(card_array(X).get()))
+
     def _decisions(self, X, form: str) -> np.ndarray:
         """Values of all decision functions, in LIBSVM's sign and in that form."""
         X = self._validate_for_predict(X)
+        if not callable(self.kernel) and use_card(
+            self.device, float(X.shape[0]) * len(self.support_)
+        ):
+            from maxmargin.decisions import in_form
+
+            coefficients = coefficients_by_task(self._dual_coef_, self._n_support).T.toarray()
+            values = self._expansion(X, slice(None), coefficients) + self._intercept_
+            return in_form(np.ascontiguousarray(values.T), form, len(self.classes_))
         return decision_functions(self).evaluate(X, form, resolve_n_jobs(self.n_jobs))
 
     def _expansion(self, X, chosen, coefficients: np.ndarray) -> np.ndarray:
@@ -59,7 +76,7 @@ class KernelModel(BaseSVM):
                 return model.callable_expansion(self.kernel, X, self._X_fit, support, coefficients)
             kernel = KernelFunction(self.kernel, self._gamma, self.coef0, self.degree)
             vectors = self.support_vectors_[chosen]
-            return model.kernel_expansion(kernel, X, vectors, coefficients)
+            return model.kernel_expansion(kernel, X, vectors, coefficients, device=self.device)
 
     def _validate_for_predict(self, X):
         check_is_fitted(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sklearn.base import ClassifierMixin
 
 from maxmargin.estimators.classification import BaseSVClassifier
-from maxmargin.estimators.parameters import CLASSIFICATION, COST
+from maxmargin.estimators.parameters import CLASSIFICATION, COST, DEVICE
 from maxmargin.estimators.probability import ProbabilityMixin
 
 
@@ -63,7 +63,13 @@ class SVC(ProbabilityMixin, ClassifierMixin, BaseSVClassifier):
         Whether `fit` starts from the last solution: after an interruption, with
         another C, or with more rows below the old ones.
     time_limit : float or None, default=None
-        Limit on the time of a fit in seconds.
+        Limit on the time of a fit in seconds, the time of its last certificate included, which
+        is measured on the way.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where to train and predict: on the processor, on an NVIDIA GPU (which needs
+        ``pip install maxmargin[cuda]``), or on the GPU where there is one and the data are
+        large enough to repay it. Arrays that are on a GPU train and predict there, and
+        predictions for them are arrays of CuPy.
 
     Attributes
     ----------
@@ -87,7 +93,7 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
     """
 
     _formulation = "c_svc"
-    _parameter_constraints: dict = {**COST, **CLASSIFICATION}
+    _parameter_constraints: dict = {**COST, **CLASSIFICATION, **DEVICE}
 
     def __init__(
         self,
@@ -112,6 +118,7 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         n_jobs=None,
         warm_start=False,
         time_limit=None,
+        device="cpu",
     ):
         self.C = C
         self.kernel = kernel
@@ -133,6 +140,7 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         self.n_jobs = n_jobs
         self.warm_start = warm_start
         self.time_limit = time_limit
+        self.device = device
 
     @property
     def _cost(self) -> float:

@@ -44,6 +44,8 @@ def reason_not_shared(estimator: SVC) -> str | None:
         return f"solver={estimator.solver!r} has a way of its own"
     if estimator.probability not in ("deprecated", False):
         return "probability=True asks for fits of its own"
+    if getattr(estimator, "device", "cpu") != "cpu":
+        return "a GPU trains each model on its own"
     if estimator.max_iter != -1 or estimator.time_limit is not None:
         return "max_iter and time_limit hold for fits of their own"
     return None

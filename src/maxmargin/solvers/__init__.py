@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from maxmargin.solvers.hierarchical import HierarchicalSVM
     from maxmargin.solvers.irwls import IRWLS
     from maxmargin.solvers.smo import SMO
+    from maxmargin.solvers.sweeps import Sweeps
 
 __all__ = [
     "IRWLS",
@@ -28,6 +29,7 @@ __all__ = [
     "GreedyStagewise",
     "HierarchicalSVM",
     "Solver",
+    "Sweeps",
     "make_solver",
 ]
 

@@ -18,6 +18,7 @@ HOMES = {
     "cluster": ("ClusterSVM", "maxmargin.solvers.cluster"),
     "hierarchical": ("HierarchicalSVM", "maxmargin.solvers.hierarchical"),
     "greedy": ("GreedyStagewise", "maxmargin.solvers.greedy"),
+    "sweeps": ("Sweeps", "maxmargin.solvers.sweeps"),
 }
 
 

@@ -17,15 +17,16 @@ from maxmargin.kernels.user_values import CallableKernelMatrix, PrecomputedKerne
 
 
 def kernels_of_tasks(
-    estimator, data, tasks: Sequence, gamma: float, memory: int, only_values: bool
+    estimator, data, tasks: Sequence, gamma: float, memory: int, only_values: bool, on_card=False
 ) -> Iterator[KernelMatrix]:
     """The kernel matrix of each task, made when its turn comes.
 
     `memory` is what kernel values may take. `only_values` says that the solver wants nothing of
     the data but these: then the values of few samples are computed at once, for all tasks.
+    `on_card` says that the samples are to be on a GPU.
     """
     n = data.n
-    hold = only_values and len(tasks) > 1 and estimator.kernel in BUILT_IN_KERNELS
+    hold = only_values and not on_card and len(tasks) > 1 and estimator.kernel in BUILT_IN_KERNELS
     all_fit = hold and precision_of_rows(n) == np.float64 and 8 * n * n <= memory
     if hold and not all_fit:
         classes, members = data.class_pairs(tasks)
@@ -34,7 +35,10 @@ def kernels_of_tasks(
             pairs = ClassPairs(kernel, members)
             yield from (pairs.pair(first, second) for first, second in classes)
             return
-    kernel = kernel_matrix(estimator, data.X, gamma, memory, precision_of_rows(n))
+    if on_card:
+        kernel = _card_matrix(estimator, data, gamma)
+    else:
+        kernel = kernel_matrix(estimator, data.X, gamma, memory, precision_of_rows(n))
     kernel.origin.row_buffers = BufferPool(for_many=len(tasks) > 1)
     kernel = kernel.in_memory() if all_fit else kernel
     computed = kernel.evaluations
@@ -57,3 +61,14 @@ def kernel_matrix(estimator, X, gamma: float, memory: int, dtype) -> KernelMatri
         return CallableKernelMatrix(X, kernel)
     function = KernelFunction(kernel, gamma, estimator.coef0, estimator.degree)
     return FeatureKernelMatrix(X, function, dtype)
+
+
+def _card_matrix(estimator, data, gamma: float) -> KernelMatrix:
+    from maxmargin.kernels.cuda.kernel_matrix import CudaKernelMatrix
+
+    X = data.X if data.on_card is None else data.on_card
+    if estimator.kernel == "precomputed":
+        return CudaKernelMatrix(X, None)
+    return CudaKernelMatrix(
+        X, KernelFunction(estimator.kernel, gamma, estimator.coef0, estimator.degree)
+    )

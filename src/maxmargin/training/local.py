@@ -15,6 +15,7 @@ from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solvers.base import Solver
 from maxmargin.training.boundary import Outcome, solve_certified
+from maxmargin.training.device import solver_on_card
 from maxmargin.training.fit import TrainingSource
 from maxmargin.training.kernels import kernels_of_tasks
 from maxmargin.training.together import solve_together
@@ -64,10 +65,19 @@ class LocalSource(TrainingSource):
         return len(self.tasks)
 
     def together(self, solver, watch, seed):
+        if self._solver_on_card(solver) is not None:
+            return None
         return solve_together(self, solver, watch, seed)
 
     def _answers(self, outcomes):
         return [task.answer(outcome) for task, outcome in zip(self.tasks, outcomes, strict=False)]
+
+    def _solver_on_card(self, solver: Solver) -> Solver | None:
+        """The solver of this fit on a GPU; None where the processor does it."""
+        if getattr(self.estimator, "device", "cpu") == "cpu":
+            return None
+        largest = max(len(task.index) for task in self.tasks)
+        return solver_on_card(self.estimator, solver, largest)
 
     def outcomes(
         self, solver: Solver, watch: FitWatch, seed: int, starts: list | None = None
@@ -75,12 +85,15 @@ class LocalSource(TrainingSource):
         estimator = self.estimator
         if starts is None:
             starts = estimator._starts(self.data, self.tasks)
+        on_card = self._solver_on_card(solver)
+        solver = on_card or solver
         with session(resolve_n_jobs(estimator.n_jobs)):
             thread_safe = solver.capabilities.thread_safe
             concurrent = thread_safe and not watch.one_by_one and self._worth_threads()
             batch = self.problems(
                 starts, seed, n_threads() if concurrent else 1,
                 only_values=not solver.capabilities.uses_features and thread_safe,
+                on_card=on_card is not None,
             )  # fmt: skip
             with solver.prepare_batch(batch) as (working, prepared):
 
@@ -101,17 +114,25 @@ class LocalSource(TrainingSource):
                 yield from in_turn(solve, zip(self.tasks, prepared, strict=True))
 
     def problems(
-        self, starts: list, seed: int = 0, shares: int = 1, only_values: bool = False
+        self,
+        starts: list,
+        seed: int = 0,
+        shares: int = 1,
+        only_values: bool = False,
+        on_card: bool = False,
     ) -> Iterator[tuple[Problem, Run]]:
         """The problem of each task, made when its turn comes; they share the kernel matrix.
 
         The memory is divided into `shares` for as many problems at the same time.
-        `only_values` says that the solver wants nothing of the data but kernel values.
+        `only_values` says that the solver wants nothing of the data but kernel values, `on_card`
+        that they are to be on a GPU.
         """
         estimator, data = self.estimator, self.data
         memory = cache_bytes(estimator.cache_size, data.n)
         few = data.n <= constants.REFINED_SAMPLES
-        kernels = kernels_of_tasks(estimator, data, self.tasks, self.gamma, memory, only_values)
+        kernels = kernels_of_tasks(
+            estimator, data, self.tasks, self.gamma, memory, only_values, on_card
+        )
         for task, kernel, beta in zip(self.tasks, kernels, starts, strict=True):
             # A small problem of a larger fit is solved to tol, like the rest of it.
             refine = few or len(task.index) > constants.REFINED_SAMPLES

@@ -1,0 +1,174 @@
+"""Samples on the card: kernel values by matrix products, a tile at a time."""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.kernels.cuda import is_cupy_array, load_cupy
+from maxmargin.kernels.functions import KernelFunction
+
+_KINDS = {"linear": 0, "poly": 1, "rbf": 2, "sigmoid": 3}
+# The compiled functions of kernels.cu for float and double.
+_LEAVES = (
+    "apply_kernel", "segment_sums", "gather_blocks", "pair_steps", "block_products", "couplings",
+    "move_residual", "matrix_product", "submatrix", "nearest",
+)  # fmt: skip
+_TYPES = {"f": "float", "d": "double"}
+# Kernel values of a tile: enough for the matrix products to reach their speed.
+_TILE_VALUES = 2**25
+# Bytes of the dense rows that a tile of sparse ones is made into.
+_DENSE_BYTES = 2**28
+_THREADS = 256
+# Columns that one warp sums up in one go.
+_SEGMENT = 1024
+
+
+@cache
+def leaf(name: str, dtype: str | None):
+    """A compiled function of kernels.cu, for "f" or "d" where it has a type."""
+    typed = name if dtype is None else f"{name}<{_TYPES[dtype]}>"
+    return _module(load_cupy().cuda.Device().id).get_function(typed)
+
+
+@cache
+def _module(device: int):
+    expressions = [f"{name}<{kind}>" for name in _LEAVES for kind in _TYPES.values()]
+    source = files("maxmargin.kernels.cuda").joinpath("kernels.cu").read_text("utf-8")
+    return load_cupy().RawModule(code=source, options=("-std=c++17",), name_expressions=expressions)
+
+
+def launch(
+    name: str, dtype: str | None, blocks, threads: int, arguments: tuple, shared: int = 0
+) -> None:
+    grid = blocks if isinstance(blocks, tuple) else (blocks,)
+    if min(grid) > 0:
+        leaf(name, dtype)(grid, (threads,), arguments, shared_mem=shared)
+
+
+class CudaSamples:
+    """Rows of X on the card, and the kernel function between them.
+
+    Parameters
+    ----------
+    X : dense array of NumPy or CuPy, or CSR matrix
+        Dense rows are kept in float64 and, where asked for, in float32, less their mean
+        where the kernel does not see it. Sparse rows stay sparse: those of a tile are made
+        dense for its products.
+    like : samples whose mean is subtracted too
+    """
+
+    def __init__(self, X, function: KernelFunction, like: CudaSamples | None = None):
+        self.cp = cp = load_cupy()
+        self.function = function
+        self.n, self.n_features = X.shape
+        self.sparse = sp.issparse(X)
+        self._mean: Any = None if like is None else like._mean
+        if self.sparse:
+            from cupyx.scipy.sparse import csr_matrix
+
+            data = np.asarray(X.data, np.float64)
+            self._X: Any = csr_matrix(
+                (cp.asarray(data), cp.asarray(X.indices), cp.asarray(X.indptr)), shape=X.shape
+            )
+            self._norms = cp.asarray(np.asarray(sp.csr_array(X).power(2).sum(axis=1)).ravel())
+            self._norms = self._norms.astype(np.float64)
+        else:
+            on_card = X if is_cupy_array(X) else cp.asarray(np.ascontiguousarray(X))
+            self._X = on_card.astype(np.float64)
+            if function.translation_invariant:
+                self._mean = self._X.mean(axis=0) if self._mean is None else self._mean
+                self._X -= self._mean
+            self._norms = cp.einsum("ij,ij->i", self._X, self._X)
+
+    @cached_property
+    def _X_single(self):
+        return self._X.astype(np.float32)
+
+    @cached_property
+    def _norms_single(self):
+        return self._norms.astype(np.float32)
+
+    def norms(self, dtype):
+        return self._norms if np.dtype(dtype) == np.float64 else self._norms_single
+
+    def rows(self, index, dtype):
+        """Dense rows `index` (an array or a slice) on the card."""
+        if not self.sparse:
+            return (self._X if np.dtype(dtype) == np.float64 else self._X_single)[index]
+        return self._X[index].toarray().astype(dtype, copy=False)
+
+    def rows_of_tile(self, columns: int) -> int:
+        """Rows of a tile with that many columns."""
+        rows = _TILE_VALUES // max(1, columns)
+        if self.sparse:
+            rows = min(rows, _DENSE_BYTES // (8 * self.n_features))
+        return max(1, rows)
+
+    def arguments(self, dtype) -> tuple:
+        """The kernel's parameters as the compiled leaves take them."""
+        kind, function = np.dtype(dtype).type, self.function
+        return (
+            np.int32(_KINDS[function.name]), kind(function.gamma), kind(function.coef0),
+            np.int32(function.degree),
+        )  # fmt: skip
+
+    def values(self, rows, other: CudaSamples, columns, dtype):
+        """Kernel values of own rows against rows of other samples, as a new array."""
+        cp = self.cp
+        left, right = self.rows(rows, dtype), other.rows(columns, dtype)
+        tile = cp.matmul(left, right.T)
+        tile = cp.ascontiguousarray(tile)
+        if self.function.name != "linear":
+            launch(
+                "apply_kernel", tile.dtype.char, -(-tile.size // _THREADS), _THREADS,
+                (tile, self.norms(dtype)[rows], other.norms(dtype)[columns],
+                 np.int64(tile.shape[0]), np.int64(tile.shape[1]), *self.arguments(dtype)),
+            )  # fmt: skip
+        return tile
+
+    def sums(self, rows, other: CudaSamples, columns, coefficients, offsets, dtype, out=None):
+        """out[s, i] = Σ_j k(row i, column j) · coefficients[j] over segment s of the columns."""
+        cp, kind = self.cp, np.dtype(dtype)
+        index = cp.arange(self.n)[rows] if isinstance(rows, slice) else rows
+        segments, count = len(offsets) - 1, len(columns)
+        if out is None:
+            out = cp.empty((segments, len(index)), kind)
+        basis, basis_norms = self._columns(other, columns, kind)
+        # The leaves read whole arrays: a column of a matrix must become one.
+        coefficients = cp.ascontiguousarray(coefficients, dtype=kind)
+        step = self.rows_of_tile(count)
+        for start in range(0, len(index), step):
+            part = index[start : start + step]
+            tile = cp.matmul(self.rows(part, kind), basis.T)
+            launch(
+                "segment_sums", kind.char, -(-len(part) * segments * 32 // _THREADS), _THREADS,
+                (tile, self.norms(kind)[part], basis_norms, coefficients, offsets,
+                 np.int32(len(part)), np.int32(count), np.int32(segments),
+                 *self.arguments(kind), out[:, start:], np.int64(out.shape[1])),
+            )  # fmt: skip
+        return out
+
+    def _columns(self, other: CudaSamples, columns, kind):
+        return other.rows(columns, kind), other.norms(kind)[columns]
+
+    def expansion(self, rows, other: CudaSamples, columns, coefficients, dtype=np.float64):
+        """Σ_j k(row i, column j) · coefficients[j] in float64 sums, for a vector of them."""
+        cp = self.cp
+        index = cp.arange(self.n)[rows] if isinstance(rows, slice) else rows
+        total = cp.zeros(len(index))
+        # Tiles that are not too narrow; of sparse samples, dense copies that are not too large.
+        width = 2**14 if not self.sparse else max(256, _DENSE_BYTES // (8 * self.n_features))
+        for start in range(0, len(columns), width):
+            part = columns[start : start + width]
+            offsets = np.append(np.arange(0, len(part), _SEGMENT), len(part)).astype(np.int32)
+            sums = self.sums(
+                index, other, part, coefficients[start : start + width], cp.asarray(offsets),
+                dtype,
+            )  # fmt: skip
+            total += sums.sum(axis=0, dtype=np.float64)
+        return total

@@ -1,0 +1,259 @@
+"""A Newton step under bounds: a primal-dual active set method on a Cholesky factor that grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from maxmargin.solvers.sweeps.backend import Array, Backend, Variables
+from maxmargin.solvers.sweeps.factor import PanelCholesky, factorise
+
+# Exchanges of all samples on the wrong side that may pass without fewer of them; after that one
+# sample at a time is exchanged, which cannot cycle (Júdice and Pires, 1994).
+_TRIALS = 4
+_ROUNDS = 24
+# Part of the samples of a factor that may be at a bound, or missing, before it is made anew.
+_STALE = 0.2
+# Part of the samples that may be on the wrong side: more would mean too long a step.
+_WRONG = 0.6
+_BISECTIONS = 60
+
+
+@dataclass
+class Matrix:
+    """A kernel matrix in memory, as the active set method needs it.
+
+    Attributes
+    ----------
+    block : a function of two arrays of samples that returns that block of K + ridge · I, in
+        float64 on the device
+    product : a function of samples and coefficients that returns K[:, samples] @ coefficients
+    ridge : the proximal term
+    """
+
+    block: Callable[[np.ndarray, np.ndarray], Array]
+    product: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    ridge: float
+
+
+class FreeSystem:
+    """The linear system of the free samples, by the factor of a set of samples that holds them.
+
+    With the samples H of the factor at their bounds, stationarity (K + μI)Δ + b·1 + λ = r gives
+    LᵀΔ = u − b·w − Yλ with u = L⁻¹r, w = L⁻¹1 and Y = L⁻¹E_H, the columns of the
+    identity at H. The conditions Δ_H = bound − β_H and ΣΔ = given are then a system in
+    λ and b whose matrix is the Gram matrix of [Y w]: one triangular solution per sample
+    that leaves the free ones, where a new factor would take a cube.
+
+    Vectors and sets are on the host, matrices on the device.
+    """
+
+    def __init__(self, backend: Backend, matrix: Matrix, should_stop: Callable[[], bool]):
+        self.backend, self.xp, self.matrix = backend, backend.xp, matrix
+        self._should_stop = should_stop
+        self.members = np.zeros(0, np.int64)
+        self._factor: PanelCholesky | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop what was derived from the factor."""
+        self._fixed = np.zeros(0, np.int64)  # places in the factor, in the order of Y
+        self._Y = self.xp.zeros((0, len(self.members)))
+        self._gram = self.xp.zeros((0, 0))
+        self._w: Array = None
+
+    def cover(self, free: np.ndarray, n: int) -> bool:
+        """Make the factor one of a set that holds the free samples; False where that fails."""
+        size = len(self.members)
+        inside = np.zeros(n, bool)
+        inside[self.members] = True
+        missing = free[~inside[free]]
+        extra = size - (len(free) - len(missing))
+        if self._factor is None or max(len(missing), extra) > _STALE * size:
+            self._factor, self.members, missing = None, self.members[:0], free
+        if not len(missing) and self._factor is not None:
+            return True
+        members = np.concatenate([self.members, missing])
+
+        def block(rows: slice, columns: slice) -> Array:
+            return self.matrix.block(members[rows], members[columns])
+
+        self._factor = factorise(self.backend, len(members), block, self._factor, self._should_stop)
+        self.members = members if self._factor is not None else members[:0]
+        self._forget()
+        return self._factor is not None
+
+    def solve(
+        self, right: np.ndarray, fixed: np.ndarray, goal: np.ndarray, total: float
+    ) -> tuple[np.ndarray, float] | None:
+        """Δ of the members and the intercept b, or None.
+
+        Parameters
+        ----------
+        right : r of the members
+        fixed, goal : places of members that are at a bound, and their Δ
+        total : the sum of Δ
+        """
+        assert self._factor is not None
+        backend = self.backend
+        if self._w is None:
+            self._w = self._factor.forward(backend.asarray(np.ones((len(right), 1))))
+        u, w = self._factor.forward(backend.asarray(right[:, None])), self._w
+        rows = self._rows(fixed)
+        across, along = float((w.T @ w)[0, 0]), float((w.T @ u)[0, 0]) - total
+        multipliers = np.zeros((len(self._fixed), 2))
+        if len(fixed):
+            by_u, by_w = (
+                backend.to_host(self._Y @ u)[rows, 0],
+                backend.to_host(self._Y @ w)[rows, 0],
+            )
+            solved = self.backend.solve_definite(
+                self._gram, rows, np.stack([by_u - goal, by_w], axis=1)
+            )
+            if solved is None:
+                return None
+            across -= float(by_w @ solved[:, 1])
+            along -= float(by_w @ solved[:, 0])
+            multipliers[rows] = solved
+        if not across > 0.0:  # every sample is at a bound, to rounding
+            return None
+        intercept = along / across
+        left = u - w * intercept
+        if len(fixed):
+            pulls = multipliers[:, :1] - intercept * multipliers[:, 1:]
+            left = left - self._Y.T @ backend.asarray(pulls)
+        change = backend.to_host(self._factor.backward(left))[:, 0].copy()
+        change[fixed] = goal
+        return change, intercept
+
+    def _rows(self, fixed: np.ndarray) -> np.ndarray:
+        """Rows of Yᵀ of these places; those that are new are computed."""
+        m = len(self.members)
+        row = np.full(m, -1)
+        row[self._fixed] = np.arange(len(self._fixed))
+        new = fixed[row[fixed] < 0]
+        if len(new):
+            assert self._factor is not None
+            fresh = self._factor.unit_rows(new)
+            self._Y = self.xp.concatenate([self._Y, fresh])
+            self._gram = self._Y @ self._Y.T
+            row[new] = len(self._fixed) + np.arange(len(new))
+            self._fixed = np.concatenate([self._fixed, new])
+        return row[fixed]
+
+
+def newton_change(
+    system: FreeSystem,
+    at: Variables,
+    samples: np.ndarray,
+    side: np.ndarray,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> tuple[np.ndarray, np.ndarray, bool] | None:
+    """The change Δ of some samples that minimises ½Δᵀ(K + μI)Δ − residualᵀΔ, and KΔ of all.
+
+    Subject to lower ≤ β + Δ ≤ upper and ΣΔ = 0. With some samples held at a bound, the
+    others follow from a linear system; then samples whose multiplier pulls inwards
+    become free, and samples that Δ puts beyond a bound are held there, until
+    neither happens (block principal pivoting).
+
+    Parameters
+    ----------
+    at : β, bounds and residual of all samples, on the host
+    samples : those that may change
+    side : which of them begin at a bound: 1 at the upper, −1 at the lower, 0 for the others
+
+    The third value says whether the sets came to rest, so that Δ is the minimum. Returns
+    None where the systems cannot be solved or the objective would not decrease.
+    """
+    n, part = len(at.beta), at.take(samples)
+    place = np.zeros(n, np.int64)
+    place[samples] = np.arange(len(samples))
+    change = products = np.zeros(len(samples))
+    settled, fewest, trials = False, len(samples) + 1, _TRIALS
+    for _ in range(_ROUNDS):
+        free = side == 0
+        if should_stop() or not free.any() or not system.cover(samples[free], n):
+            return None
+        goal = np.where(side > 0, part.upper, part.lower) - part.beta
+        inside = place[system.members]
+        outside = ~free
+        outside[inside] = False
+        change = np.where(outside, goal, 0.0)
+        right = part.residual
+        if change.any():
+            products = system.matrix.product(samples[change != 0], change[change != 0])
+            right = right - products[samples]
+        fixed = np.flatnonzero(side[inside])
+        solved = system.solve(right[inside], fixed, goal[inside][fixed], -float(change.sum()))
+        if solved is None:
+            return None
+        change[inside], intercept = solved
+        products = system.matrix.product(samples, change)
+        # What is left of the residual is the multiplier of a sample that is held.
+        rest = part.residual - products[samples] - system.matrix.ridge * change - intercept
+        target = part.beta + change
+        above, below = free & (target > part.upper), free & (target < part.lower)
+        inwards = rest * side < 0
+        wrong = above | below | inwards
+        count = int(np.count_nonzero(wrong))
+        if count == 0:
+            settled = True
+            break
+        if count > _WRONG * len(samples):
+            return None
+        if count < fewest:
+            fewest, trials = count, _TRIALS
+        elif trials:
+            trials -= 1
+        else:
+            last = np.arange(len(samples)) == np.flatnonzero(wrong)[-1]
+            above, below, inwards = above & last, below & last, inwards & last
+        side = np.where(inwards, 0, np.where(above, 1, np.where(below, -1, side)))
+    found = _decreasing(system, part, samples, change, products)
+    return None if found is None else (*found, settled)
+
+
+def _decreasing(
+    system: FreeSystem,
+    part: Variables,
+    samples: np.ndarray,
+    change: np.ndarray,
+    products: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The change made feasible, and as far along it as the objective decreases."""
+    target = nearest_in_box(part.beta + change, part.lower, part.upper, part.beta.sum())
+    feasible = target - part.beta
+    if (feasible != change).any():
+        products = system.matrix.product(samples, feasible)
+    slope, curvature = float(part.residual @ feasible), float(feasible @ products[samples])
+    if not slope > 0:
+        return None
+    if curvature > slope:
+        length = slope / curvature
+        return feasible * length, products * length
+    return feasible, products
+
+
+def nearest_in_box(
+    point: np.ndarray, lower: np.ndarray, upper: np.ndarray, total: float
+) -> np.ndarray:
+    """The projection onto lower ≤ x ≤ upper, Σx = total: clip(point + t), by bisection for t."""
+    x = np.clip(point, lower, upper)
+    surplus = float(x.sum() - total)
+    if abs(surplus) <= 1e-13 * float(np.abs(x).sum()):
+        return x
+    away = -abs(surplus) if surplus > 0 else abs(surplus)
+    for _ in range(_BISECTIONS):
+        if (float(np.clip(point + away, lower, upper).sum()) - total) * surplus <= 0:
+            break
+        away *= 2
+    low, high = min(away, 0.0), max(away, 0.0)
+    for _ in range(_BISECTIONS):
+        shift = 0.5 * (low + high)
+        if float(np.clip(point + shift, lower, upper).sum()) < total:
+            low = shift
+        else:
+            high = shift
+    return np.clip(point + 0.5 * (low + high), lower, upper)

@@ -1,0 +1,184 @@
+"""The operations that the solver needs from a processor or a GPU.
+
+The solver is written once, against the array module `xp` (NumPy or CuPy) for what is
+rarely done, and against the methods below for what must be fast.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+# An array of the backend: NumPy's, or CuPy's.
+Array = Any
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a solve stands: LIBSVM's violation, the intercept, the number of free samples."""
+
+    violation: float
+    intercept: float
+    n_free: int
+
+    @classmethod
+    def of(cls, highest: float, lowest: float, total: float, n_free: float) -> State:
+        """From the highest residual that can grow, the lowest that can shrink, the free ones."""
+        if np.isinf(highest) or np.isinf(lowest):
+            return cls(0.0, 0.0, int(n_free))
+        middle = total / n_free if n_free else 0.5 * (highest + lowest)
+        # Outside the interval of the pair no sample of one side would violate.
+        middle = min(max(middle, min(highest, lowest)), max(highest, lowest))
+        return cls(max(0.0, float(highest - lowest)), float(middle), int(n_free))
+
+
+@dataclass
+class Variables:
+    """β, its bounds and the residual p − Kβ, as arrays of the backend in float64."""
+
+    beta: Array
+    residual: Array
+    lower: Array
+    upper: Array
+
+    def to_host(self, backend: Backend) -> Variables:
+        arrays = (self.beta, self.residual, self.lower, self.upper)
+        return Variables(*(backend.to_host(array) for array in arrays))
+
+    def take(self, index: Array) -> Variables:
+        return Variables(
+            self.beta[index], self.residual[index], self.lower[index], self.upper[index]
+        )
+
+
+class Backend(ABC):
+    """Arithmetic with the kernel matrix of a problem, where its samples are.
+
+    Attributes
+    ----------
+    xp : NumPy or CuPy
+    dtype : working precision, that of kernel values in memory
+    name : what a report calls it
+    block_size : samples of a working set
+    max_blocks : working sets that are optimised at the same time
+    panel : columns of the Cholesky factor that are computed at a time
+    sweep_latency : time of a sweep of few samples, in floating-point operations that could be
+        done meanwhile
+    """
+
+    xp: ModuleType
+    dtype: np.dtype
+    name: str
+    block_size: int
+    max_blocks: int
+    panel: int
+    sweep_latency: float
+
+    @abstractmethod
+    def asarray(self, values: np.ndarray) -> Array:
+        """A host array on the device."""
+
+    @abstractmethod
+    def to_host(self, values: Array) -> np.ndarray:
+        """A device array as a NumPy array."""
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Memory that may still be taken."""
+
+    # The kernel matrix of all samples, which may be too large for the memory.
+
+    @abstractmethod
+    def matrix(self, index: Array | None) -> Array:
+        """K[index][:, index], or all of K, as a new array in working precision."""
+
+    @abstractmethod
+    def product(self, index: Array, coefficients: Array, precise: bool = True) -> Array:
+        """K[:, index] @ coefficients, from scratch; in float64 if it is to be precise."""
+
+    # Sweeps on a matrix in memory.
+
+    @abstractmethod
+    def submatrix(
+        self, K: Array, rows: np.ndarray, columns: np.ndarray, ridge: float = 0.0
+    ) -> Array:
+        """(K + ridge · I)[rows][:, columns] in float64."""
+
+    @abstractmethod
+    def unit_columns(self, n: int, places: np.ndarray) -> Array:
+        """Columns of the n × n identity."""
+
+    @abstractmethod
+    def nearest(self, K: Array, landmarks: np.ndarray, places: np.ndarray) -> Array:
+        """A key per sample: the place of its nearest landmark, then the distance from it."""
+
+    @abstractmethod
+    def state(self, at: Variables) -> State:
+        """The maximal violating pair."""
+
+    @abstractmethod
+    def working_sets(
+        self, at: Variables, order: Array, state: State, threshold: float, bonus: float,
+        shift: float,
+    ) -> Array:  # fmt: skip
+        """Working sets of the samples whose violation is above the threshold, one per row.
+
+        That of a free sample counts as larger by `bonus`. Samples that should grow and samples
+        that should shrink are taken as they come in `order` and cut into equally many pieces;
+        piece k of the one and piece k of the other are working set k. Every set can thus move
+        without changing its own sum, and most samples that would undo each other's steps are in
+        the same one. `shift` moves the cuts by that part of a piece. Rows end with −1.
+        """
+
+    @abstractmethod
+    def pair_steps(
+        self, K: Array, at: Variables, index: Array, relative: float, tolerance: float
+    ) -> Array:
+        """The change of β by pair steps of SMO within each working set, a row of `index`.
+
+        A set is optimised to the `relative` part of its violation, or to the tolerance.
+        Negative numbers in `index` are padding.
+        """
+
+    @abstractmethod
+    def block_products(self, K: Array, index: Array, change: Array) -> Array:
+        """A matrix with row b = K[:, index[b]] @ change[b]."""
+
+    @abstractmethod
+    def couplings(self, at: Variables, index: Array, change: Array, products: Array) -> np.ndarray:
+        """change[b] · products[c, index[b]] in row c and column b; change · residual last."""
+
+    @abstractmethod
+    def move(
+        self, at: Variables, index: Array, change: Array, products: Array, lengths: np.ndarray
+    ) -> None:
+        """Add lengths[b] times the change of set b to β, and take the products off the residual.
+
+        What comes within rounding of a bound is put on it.
+        """
+
+    # Newton steps.
+
+    @abstractmethod
+    def cholesky(self, A: Array) -> tuple[Array, Array] | None:
+        """L and L⁻¹ of A = LLᵀ; None where A is not positive definite."""
+
+    @abstractmethod
+    def matrix_product(self, K: Array, index: Array, coefficients: Array) -> Array:
+        """K[:, index] @ coefficients for a symmetric matrix in memory, summed up in float64."""
+
+    @abstractmethod
+    def solve_definite(self, A: Array, rows: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+        """A[rows][:, rows]⁻¹ right for a definite A on the device; None where it is not."""
+
+    @abstractmethod
+    def newton_cost(self, size: float) -> float:
+        """What a Newton step of that many samples costs, in floating-point operations."""
+
+    def algebra(self, size: int) -> Backend:
+        """The backend that does the linear algebra of a Newton step of so many samples."""
+        return self

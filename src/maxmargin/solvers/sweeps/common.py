@@ -1,0 +1,32 @@
+"""What all backends have in common."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+# Pair steps of a working set, per sample.
+STEPS_PER_SAMPLE = 4
+# A β is put on a bound that it reaches up to this part of itself and its change.
+SNAP = 1e-13
+# Multiplier of a hash (Knuth), and the part of a violation by which it decides among equals.
+_HASH = 2654435761
+SPREAD = 1e-3
+
+
+def n_sets(samples: int, size: int) -> int:
+    """Working sets for so many samples: two places per set are kept for uneven cuts."""
+    return max(1, -(-samples // (size - 2)))
+
+
+def spread(index: np.ndarray) -> np.ndarray:
+    """Factors just below 1, as if by chance: at the start all samples violate alike."""
+    return 1.0 - SPREAD * (index * _HASH % 2**32) / 2**32
+
+
+def solve_definite(A: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+    """A⁻¹ right for a positive definite A; None where it is not."""
+    try:
+        return cho_solve(cho_factor(A, lower=True), right)
+    except (np.linalg.LinAlgError, ValueError):
+        return None

@@ -1,0 +1,231 @@
+"""The operations of the solver on an NVIDIA GPU, by CuPy and the kernels of cuda/kernels.cu."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maxmargin.kernels.cuda import load_cupy
+from maxmargin.kernels.cuda.kernel_matrix import CudaKernelMatrix
+from maxmargin.kernels.cuda.samples import launch
+from maxmargin.solvers.sweeps.backend import Backend, State
+from maxmargin.solvers.sweeps.common import SNAP, SPREAD, STEPS_PER_SAMPLE, n_sets, solve_definite
+from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
+
+# Part of the free memory of the card that a solve may take.
+_SHARE = 0.8
+# Matrices up to this size are in float64 where the card computes it at half the speed of float32
+# or better.
+_DOUBLE_BYTES = 2**30
+_FAST_DOUBLE = 2
+_RATIO_ATTRIBUTE = 87  # cudaDevAttrSingleToDoublePrecisionPerfRatio
+_THREADS = 256
+# Time of a Newton step beside its arithmetic, in floating-point operations: launches, and the
+# diagonal blocks of its factors, in proportion to their size.
+_COST_OF_NEWTON = 1e12
+_COST_PER_SAMPLE = 8e8
+# Systems up to this size are solved by the processor: to start a launch takes longer.
+_SMALL = 256
+# Newton steps of so few samples are done by the processor altogether.
+_HOST_NEWTON = 768
+# Thread blocks for a product with a matrix in memory.
+_PARTS = 2048
+# Blocks of the first stage of a reduction.
+_REDUCING = 128
+
+
+class CupyBackend(Backend):
+    """CuPy arrays; kernel values and products are those of samples on the card."""
+
+    name = "GPU"
+    block_size = 256
+    panel = 2048
+    sweep_latency = 1e11
+
+    def __init__(self, kernel: CudaKernelMatrix, memory: int | None = None):
+        self.xp = self.cp = load_cupy()
+        self.kernel, self._memory = kernel, memory
+        device = self.cp.cuda.Device()
+        self.max_blocks = 2 * device.attributes["MultiProcessorCount"]
+        ratio = self.cp.cuda.runtime.deviceGetAttribute(_RATIO_ATTRIBUTE, device.id)
+        double = ratio <= _FAST_DOUBLE and 8 * kernel.n**2 <= _DOUBLE_BYTES
+        self.dtype = np.dtype(np.float64 if double else np.float32)
+        self._host = NumpyBackend(kernel, 0)
+
+    def asarray(self, values):
+        return self.cp.asarray(values)
+
+    def to_host(self, values):
+        return self.cp.asnumpy(values)
+
+    def free_bytes(self):
+        pool = self.cp.get_default_memory_pool()
+        free = _SHARE * (self.cp.cuda.runtime.memGetInfo()[0] + pool.free_bytes())
+        return int(free if self._memory is None else min(free, self._memory - pool.used_bytes()))
+
+    def matrix(self, index):
+        kernel = self.kernel if index is None else self.kernel.restrict(index)
+        everything = self.cp.arange(kernel.n)
+        K = self.cp.empty((kernel.n, kernel.n), self.dtype)
+        for start in range(0, kernel.n, step := max(1, 2**27 // kernel.n)):
+            rows = everything[start : start + step]
+            K[start : start + step] = kernel.on_card_block(rows, everything, self.dtype)
+        return K
+
+    def product(self, index, coefficients, precise=True):
+        dtype = np.float64 if precise else np.float32
+        return self.kernel.on_card_product(index, coefficients, dtype)
+
+    def submatrix(self, K, rows, columns, ridge=0.0):
+        cp = self.cp
+        out = cp.empty((len(rows), len(columns)))
+        launch(
+            "submatrix", K.dtype.char, (len(rows), -(-len(columns) // _THREADS)), _THREADS,
+            (K, np.int64(K.shape[1]), cp.asarray(rows), cp.asarray(columns),
+             np.int64(len(columns)), np.float64(ridge), out),
+        )  # fmt: skip
+        return out
+
+    def unit_columns(self, n, places):
+        out = self.cp.zeros((n, len(places)))
+        launch(
+            "unit_columns", None, -(-len(places) // _THREADS), _THREADS,
+            (self.cp.asarray(places), np.int64(len(places)), out),
+        )  # fmt: skip
+        return out
+
+    def nearest(self, K, landmarks, places):
+        cp, n = self.cp, len(K)
+        keys = cp.empty(n)
+        launch(
+            "nearest", K.dtype.char, -(-n // _THREADS), _THREADS,
+            (K, np.int64(n), cp.asarray(landmarks), cp.asarray(places), np.int32(len(landmarks)),
+             keys),
+        )  # fmt: skip
+        return keys
+
+    def state(self, at):
+        cp, n = self.cp, len(at.beta)
+        partial = cp.empty((4, _REDUCING))
+        launch(
+            "extremes", None, _REDUCING, _THREADS,
+            (at.beta, at.residual, at.lower, at.upper, np.int64(n), partial),
+        )  # fmt: skip
+        highest, lowest, total, n_free = cp.asnumpy(partial)
+        return State.of(highest.max(), lowest.min(), total.sum(), n_free.sum())
+
+    def working_sets(self, at, order, state, threshold, bonus, shift):
+        cp, n = self.cp, len(at.beta)
+        most = self.max_blocks * (self.block_size - 2)
+        score, flags = cp.empty(n), cp.empty((2, n), np.int32)
+
+        def marked(threshold: float, spread: float):
+            launch(
+                "mark", None, -(-n // _THREADS), _THREADS,
+                (at.beta, at.residual, at.lower, at.upper, order, np.int64(n),
+                 np.float64(state.intercept), np.float64(threshold), np.float64(bonus),
+                 np.float64(spread), score, flags),
+            )  # fmt: skip
+            ends = cp.cumsum(flags, axis=1, dtype=np.int64)
+            growing, shrinking = cp.asnumpy(ends[:, -1]).tolist()
+            return ends, growing, shrinking
+
+        ends, growing, shrinking = marked(threshold, 0.0)
+        if growing + shrinking > most:
+            marked(threshold, SPREAD)
+            worst = float(cp.partition(score, n - most)[n - most])
+            # The worst of them is to be above the threshold, too.
+            ends, growing, shrinking = marked(np.nextafter(worst, -np.inf), SPREAD)
+        count = n_sets(growing + shrinking, self.block_size)
+        index = cp.full((count, self.block_size), -1, dtype=np.int64)
+        launch(
+            "deal", None, -(-n // _THREADS), _THREADS,
+            (order, flags, ends, np.int64(n), np.int64(growing), np.int64(shrinking),
+             np.int64(count), np.int64(self.block_size), np.float64(shift), index),
+        )  # fmt: skip
+        return index
+
+    def pair_steps(self, K, at, index, relative, tolerance):
+        cp, (count, m) = self.cp, index.shape
+        change = cp.empty((count, m))
+        blocks = cp.empty((count, m, m), K.dtype)
+        launch("gather_blocks", K.dtype.char, (m, count), m, (K, np.int64(len(K)), index, blocks))
+        width = K.dtype.itemsize
+        launch(
+            "pair_steps", K.dtype.char, count, m,
+            (blocks, index, at.beta, at.residual, at.lower, at.upper, np.float64(relative),
+             np.float64(tolerance), np.int32(STEPS_PER_SAMPLE * m), change),
+            m * (3 * 8 + width) + 64 * (3 * width + 4),
+        )  # fmt: skip
+        return change
+
+    def block_products(self, K, index, change):
+        n = len(K)
+        products = self.cp.empty((len(index), n), K.dtype)
+        launch(
+            "block_products", K.dtype.char, (-(-n // _THREADS), len(index)), _THREADS,
+            (K, np.int64(n), index, change, np.int32(index.shape[1]), products),
+        )  # fmt: skip
+        return products
+
+    def couplings(self, at, index, change, products):
+        count, m = index.shape
+        out = self.cp.empty((count, count + 1))
+        launch(
+            "couplings", products.dtype.char, (count + 1, count), 32,
+            (at.residual, index, change, products, np.int64(products.shape[1]), np.int32(m), out),
+        )  # fmt: skip
+        return self.cp.asnumpy(out)
+
+    def move(self, at, index, change, products, lengths):
+        n, (count, m) = len(at.beta), index.shape
+        lengths = self.cp.asarray(lengths)
+        launch(
+            "move_beta", None, count, m,
+            (at.beta, at.lower, at.upper, index, change, lengths, np.float64(SNAP)),
+        )  # fmt: skip
+        launch(
+            "move_residual", products.dtype.char, -(-n // _THREADS), _THREADS,
+            (at.residual, products, lengths, np.int32(count), np.int64(n)),
+        )  # fmt: skip
+
+    def cholesky(self, A):
+        from cupyx.scipy.linalg import solve_triangular
+
+        try:
+            L = self.cp.linalg.cholesky(A)
+        except np.linalg.LinAlgError:
+            return None
+        inverse = solve_triangular(L, self.unit_columns(len(A), np.arange(len(A))), lower=True)
+        # Not a number, or infinite, where A is not definite: every entry ends in the last row.
+        return (L, inverse) if np.isfinite(self.cp.asnumpy(inverse[-1])).all() else None
+
+    def solve_definite(self, A, rows, right):
+        from cupyx.scipy.linalg import solve_triangular
+
+        part = self.submatrix(A, rows, rows)
+        if len(rows) <= _SMALL:
+            return solve_definite(self.cp.asnumpy(part), right)
+        try:
+            L = self.cp.linalg.cholesky(part)
+        except np.linalg.LinAlgError:
+            return None
+        solved = solve_triangular(L, self.cp.asarray(right), lower=True)
+        solved = self.cp.asnumpy(solve_triangular(L, solved, lower=True, trans=1))
+        return solved if np.isfinite(solved).all() else None
+
+    def matrix_product(self, K, index, coefficients):
+        cp, n = self.cp, len(K)
+        parts = max(1, min(len(index) // 64, _PARTS * _THREADS // n))
+        sums = cp.empty((parts, n))
+        launch(
+            "matrix_product", K.dtype.char, (-(-n // _THREADS), parts), _THREADS,
+            (K, np.int64(n), index, coefficients, np.int64(len(index)), sums),
+        )  # fmt: skip
+        return sums.sum(axis=0) if parts > 1 else sums[0]
+
+    def algebra(self, size):
+        return self if size > _HOST_NEWTON else self._host
+
+    def newton_cost(self, size):
+        # About eight factors of half the size, and the time of their launches.
+        return _COST_OF_NEWTON + _COST_PER_SAMPLE * size + 0.5 * size**3

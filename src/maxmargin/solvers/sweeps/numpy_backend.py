@@ -1,0 +1,163 @@
+"""The operations of the solver on the processor, with the kernel matrix of the problem."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs, solve_triangular
+
+from maxmargin.kernels.interface import KernelMatrix
+from maxmargin.parallel import blas_threads, run_blocks
+from maxmargin.solvers.sweeps._pair_steps import pair_steps
+from maxmargin.solvers.sweeps.backend import Backend, State
+from maxmargin.solvers.sweeps.common import SNAP, STEPS_PER_SAMPLE, n_sets, solve_definite, spread
+
+# Rows of a matrix that are computed at a time.
+_ROWS = 512
+
+
+class NumpyBackend(Backend):
+    """NumPy arrays; kernel values and products are those of the problem's kernel."""
+
+    xp = np
+    name = "processor"
+    block_size = 256
+    max_blocks = 64
+    panel = 512
+    sweep_latency = 1e7
+
+    def __init__(self, kernel: KernelMatrix, memory: int):
+        self.kernel, self._memory, self.dtype = kernel, memory, kernel.dtype
+
+    def asarray(self, values):
+        return np.array(values)
+
+    def to_host(self, values):
+        return np.asarray(values)
+
+    def free_bytes(self):
+        return self._memory
+
+    def matrix(self, index):
+        kernel = self.kernel if index is None else self.kernel.restrict(index)
+        K = np.empty((kernel.n, kernel.n), kernel.dtype)
+        for start in range(0, kernel.n, _ROWS):
+            rows = np.arange(start, min(kernel.n, start + _ROWS))
+            kernel.block(rows, out=K, slots=rows)
+        return K
+
+    def product(self, index, coefficients, precise=True):
+        return self.kernel.multiply(index, coefficients, precise=precise)
+
+    def submatrix(self, K, rows, columns, ridge=0.0):
+        part = K[np.ix_(rows, columns)].astype(np.float64)
+        return part + ridge * (rows[:, None] == columns) if ridge else part
+
+    def unit_columns(self, n, places):
+        columns = np.zeros((n, len(places)))
+        columns[places, np.arange(len(places))] = 1.0
+        return columns
+
+    def nearest(self, K, landmarks, places):
+        own = K[landmarks, landmarks]
+        away = own[:, None] - 2 * K[landmarks]
+        nearest = np.argmin(away, axis=0)
+        distance = away[nearest, np.arange(len(K))] + K.diagonal()
+        return places[nearest] + distance / (1.0 + np.abs(distance))
+
+    def state(self, at):
+        can_grow, can_shrink = at.beta < at.upper, at.beta > at.lower
+        free = can_grow & can_shrink
+        return State.of(
+            np.max(at.residual, where=can_grow, initial=-np.inf),
+            np.min(at.residual, where=can_shrink, initial=np.inf),
+            np.sum(at.residual, where=free),
+            float(np.count_nonzero(free)),
+        )
+
+    def working_sets(self, at, order, state, threshold, bonus, shift):
+        can_grow, can_shrink = at.beta < at.upper, at.beta > at.lower
+        pull = at.residual - state.intercept
+        grows = pull >= 0.0
+        score = np.where(np.where(grows, can_grow, can_shrink), np.abs(pull), -np.abs(pull))
+        score[can_grow & can_shrink] += bonus
+        most = self.max_blocks * (self.block_size - 2)
+        chosen = score > threshold
+        if np.count_nonzero(chosen) > most:
+            score = score * spread(np.arange(len(score)))
+            chosen = np.zeros(len(score), bool)
+            chosen[np.argpartition(-score, most)[:most]] = True
+        growing, shrinking = order[(chosen & grows)[order]], order[(chosen & ~grows)[order]]
+        count = n_sets(len(growing) + len(shrinking), self.block_size)
+        index = np.full((count, self.block_size), -1)
+        first = 0
+        for members in (growing, shrinking):
+            m = len(members)
+            block = np.arange(m) * count // max(1, m)
+            slot = first + np.arange(m) - (block * m + count - 1) // count
+            index[block, slot] = np.roll(members, -int(shift * m / count))
+            first += -(-m // count)
+        return index
+
+    def pair_steps(self, K, at, index, relative, tolerance):
+        change = np.zeros(index.shape)
+
+        def optimise(b: int) -> None:
+            members = index[b][index[b] >= 0]
+            old, beta = at.beta[members], at.beta[members].copy()
+            pair_steps(
+                K[np.ix_(members, members)].astype(np.float64), at.residual[members].copy(), beta,
+                at.lower[members], at.upper[members], relative, tolerance,
+                STEPS_PER_SAMPLE * len(members),
+            )  # fmt: skip
+            change[b, index[b] >= 0] = beta - old
+
+        run_blocks(optimise, range(len(index)))
+        return change
+
+    def block_products(self, K, index, change):
+        products = np.zeros((len(index), len(K)), K.dtype)
+
+        def multiply(b: int) -> None:
+            moved = np.flatnonzero(change[b])
+            products[b] = change[b, moved].astype(K.dtype) @ K[index[b, moved]]
+
+        run_blocks(multiply, range(len(index)))
+        return products
+
+    def couplings(self, at, index, change, products):
+        between = np.stack([
+            products[:, members] @ moves.astype(products.dtype)
+            for members, moves in zip(index, change, strict=True)
+        ], axis=1)  # fmt: skip
+        gain = np.sum(at.residual[index] * change, axis=1)
+        return np.column_stack([between, gain]).astype(np.float64)
+
+    def move(self, at, index, change, products, lengths):
+        members, whole = index[index >= 0], np.broadcast_to(lengths[:, None], index.shape)
+        moved = at.beta[members] + (whole * change)[index >= 0]
+        lower, upper = at.lower[members], at.upper[members]
+        near = SNAP * (np.abs(at.beta[members]) + np.abs(change[index >= 0]))
+        moved = np.where(moved <= lower + near, lower, moved)
+        at.beta[members] = np.where(moved >= upper - near, upper, moved)
+        at.residual -= lengths.astype(products.dtype) @ products
+
+    def cholesky(self, A):
+        (potrf,) = get_lapack_funcs(("potrf",), (A,))
+        with blas_threads(len(A) ** 3 / 3):
+            L, info = potrf(A, lower=True, clean=True)
+        if info or not np.isfinite(L).all():
+            return None
+        return L, solve_triangular(L, np.eye(len(A)), lower=True)
+
+    def matrix_product(self, K, index, coefficients):
+        total = np.zeros(len(K))
+        for start in range(0, len(index), _ROWS):
+            part = slice(start, start + _ROWS)
+            total += coefficients[part] @ K[index[part]]
+        return total
+
+    def solve_definite(self, A, rows, right):
+        return solve_definite(A[np.ix_(rows, rows)], right)
+
+    def newton_cost(self, size):
+        return 1e7 + 2.0 * size**3

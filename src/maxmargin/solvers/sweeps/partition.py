@@ -1,0 +1,46 @@
+"""Which samples are optimised together: an order in which neighbours are near each other."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from maxmargin.solvers.sweeps.backend import Array, Backend
+
+# Samples for each landmark, and the most landmarks.
+_SAMPLES_PER_LANDMARK = 64
+_MAX_LANDMARKS = 1024
+
+
+def neighbour_order(backend: Backend, K: Array, rng: np.random.Generator) -> Array:
+    """The samples in an order in which those close in feature space are close to each other.
+
+    Every sample belongs to the nearest of some random landmarks, and the landmarks
+    form a chain in which each is followed by the nearest that is not yet in it. The
+    distance is that of the feature space, k(x, x) + k(l, l) − 2k(x, l), so the order is
+    there for every kernel.
+    """
+    n = len(K)
+    count = int(np.clip(n // _SAMPLES_PER_LANDMARK, 1, _MAX_LANDMARKS))
+    landmarks = np.sort(rng.choice(n, count, replace=False))
+    among = backend.to_host(backend.submatrix(K, landmarks, landmarks))
+    places = _chain(among.diagonal()[:, None] - 2.0 * among)
+    return backend.xp.argsort(backend.nearest(K, landmarks, places))
+
+
+@njit(cache=True, nogil=True)
+def _chain(distances):
+    """Places in a chain of nearest neighbours; k(l, l) − 2k(·, l) orders the candidates l."""
+    count = len(distances)
+    place = np.empty(count, np.int64)
+    used = np.zeros(count, np.bool_)
+    current = 0
+    for position in range(count):
+        place[current] = position
+        used[current] = True
+        following, best = -1, np.inf
+        for other in range(count):
+            if not used[other] and (following < 0 or distances[other, current] < best):
+                following, best = other, distances[other, current]
+        current = following
+    return place

@@ -1,0 +1,66 @@
+"""Sweeps of decoupled working sets, then proximal Newton steps on one factor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
+from maxmargin.problem import Problem
+from maxmargin.run import Run
+from maxmargin.solution import Solution
+from maxmargin.solvers.base import Solver
+from maxmargin.solvers.sweeps.backend import Backend
+from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
+from maxmargin.solvers.sweeps.run import SweepRun
+
+
+class Sweeps(Solver):
+    """Optimises many working sets at once, then all free samples by Newton steps.
+
+    Parameters
+    ----------
+    device : {"cpu", "cuda"}
+        Where it computes.
+    memory : int or None
+        Bytes of the card's memory that it may take; None for a share of what is free.
+    """
+
+    name = "sweeps"
+
+    def __init__(self, device: str = "cpu", memory: int | None = None):
+        if device not in ("cpu", "cuda"):
+            raise ValueError(f"device must be 'cpu' or 'cuda', got {device!r}.")
+        self.device, self.memory = device, memory
+
+    def solve(self, problem: Problem, run: Run) -> Solution:
+        problem, backend = self._placed(problem, run)
+        sweeps = SweepRun(problem, run, backend)
+        status = sweeps.until_certified()
+        certificate = sweeps.certificate()
+        seconds = {f"seconds_{part}": round(value, 6) for part, value in sweeps.seconds.items()}
+        return Solution(
+            certificate.beta, certificate.intercept, status, sweeps.n_iter,
+            reason=f"requested; on the {backend.name}", certificate=certificate,
+            details={
+                "sweeps": sweeps.n_sweeps, "newton_steps": sweeps.n_newton,
+                "matrices": sweeps.n_matrices, "samples_in_memory": sweeps.in_memory, **seconds,
+            },
+        )  # fmt: skip
+
+    def _placed(self, problem: Problem, run: Run) -> tuple[Problem, Backend]:
+        """The problem with its samples where they are wanted, and the backend there."""
+        if self.device == "cpu":
+            return problem, NumpyBackend(problem.kernel, run.cache_bytes)
+        from maxmargin.kernels.cuda.kernel_matrix import CudaKernelMatrix
+        from maxmargin.solvers.sweeps.cupy_backend import CupyBackend
+
+        kernel = problem.kernel
+        if not isinstance(kernel, CudaKernelMatrix):
+            if isinstance(kernel, FeatureKernelMatrix):
+                kernel = CudaKernelMatrix(kernel.features(), kernel.function)
+            else:
+                kernel = CudaKernelMatrix(kernel.block(np.arange(kernel.n)), None)
+            problem = replace(problem, kernel=kernel)
+        return problem, CupyBackend(kernel, self.memory)

@@ -1,0 +1,351 @@
+"""On an NVIDIA GPU: every operation against its NumPy twin, and whole fits against the oracle.
+
+Run by `make test-gpu`; elsewhere these tests are skipped and say why.
+"""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.distance import cdist
+from sklearn.datasets import make_classification
+
+import oracle
+from maxmargin import SVC
+from maxmargin.kernels.cuda import problem_with_cuda
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.solvers.sweeps.backend import Variables
+from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(problem_with_cuda() is not None, reason=str(problem_with_cuda())),
+]
+KERNELS = {
+    "linear": {"kernel": "linear"},
+    "poly": {"kernel": "poly", "gamma": 0.3, "coef0": 1.0, "degree": 3},
+    "rbf": {"kernel": "rbf", "gamma": 0.4},
+    "sigmoid": {"kernel": "sigmoid", "gamma": 0.02, "coef0": 0.1},
+}
+every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+precisions = pytest.mark.parametrize(("dtype", "atol"), [(np.float64, 1e-12), (np.float32, 2e-4)])
+
+
+def functions_of(kernel):
+    options = dict(KERNELS[kernel])
+    return KernelFunction(options.pop("kernel"), **options)
+
+
+def samples(n, d=5, seed=0):
+    X, y = make_classification(
+        n, max(d, 2), n_informative=2, n_redundant=0, flip_y=0.15, random_state=seed
+    )
+    return X[:, :d] / 2, np.where(y == 1, 1.0, -1.0)
+
+
+def matrices(X, kernel="rbf"):
+    from maxmargin.kernels.cuda.kernel_matrix import CudaKernelMatrix
+
+    function = functions_of(kernel)
+    return CudaKernelMatrix(X, function), FeatureKernelMatrix(X, function, np.float64)
+
+
+# Kernel values.
+
+
+@every_kernel
+@precisions
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 1), (33, 5), (700, 33)])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_blocks_and_products(kernel, dtype, atol, n, d, container):
+    X = np.random.default_rng(n).normal(size=(n, d)) / np.sqrt(d)
+    ours, _ = matrices(container(X), kernel)
+    rows, columns = np.arange(0, n, 2), np.arange(n)[::-1]
+    expected = oracle.kernel_values(X, X, **KERNELS[kernel])
+    block = ours.block(rows, columns, dtype)
+    assert block.dtype == dtype
+    assert_allclose(block, expected[np.ix_(rows, columns)], atol=atol)
+    assert_allclose(ours.diagonal(), expected.diagonal(), atol=1e-12)
+    coefficients = np.random.default_rng(1).normal(size=n)
+    product = ours.multiply(columns, coefficients, precise=dtype == np.float64)
+    assert_allclose(product, expected[:, columns] @ coefficients, atol=100 * atol)
+    part = ours.multiply(columns, coefficients, rows=rows, precise=True)
+    assert_allclose(part, expected[np.ix_(rows, columns)] @ coefficients, atol=1e-10)
+    subset = ours.restrict(columns[:1]).restrict(np.array([0]))
+    assert_allclose(subset.block(np.array([0]), dtype=np.float64), expected[-1:, -1:], atol=1e-12)
+
+
+def test_nothing_to_multiply():
+    ours, _ = matrices(samples(10)[0])
+    empty = np.zeros(0, np.int64)
+    assert_array_equal(ours.multiply(empty, np.zeros(0)), np.zeros(10))
+    assert ours.block(empty).shape == (0, 10)
+
+
+def test_values_far_from_the_origin_keep_their_digits():
+    X = samples(50)[0] + 1e4
+    ours, _ = matrices(X)
+    expected = oracle.kernel_values(X, X, **KERNELS["rbf"])
+    assert_allclose(ours.block(np.arange(50)), expected, atol=1e-4)
+
+
+# The operations of the solver.
+
+
+def twins(n, dtype, block_size=64):
+    """The same operations and the same point on the processor and on the card."""
+    import cupy as cp
+
+    from maxmargin.solvers.sweeps.cupy_backend import CupyBackend
+
+    X, y = samples(n)
+    ours, theirs = matrices(X)
+    card, host = CupyBackend(ours), NumpyBackend(theirs, 2**30)
+    card.block_size = host.block_size = block_size
+    card.max_blocks = host.max_blocks = 4
+    K = oracle.kernel_values(X, X, **KERNELS["rbf"])
+    rng, C = np.random.default_rng(0), 2.0
+    beta = C * y * rng.choice([0.0, 0.3, 1.0], n)
+    at = Variables(beta, y - K @ beta, np.minimum(0.0, C * y), np.maximum(0.0, C * y))
+    arrays = (at.beta, at.residual, at.lower, at.upper)
+    there = Variables(*(cp.asarray(array.copy()) for array in arrays))
+    return card, host, cp.asarray(K.astype(dtype)), K, there, at
+
+
+@precisions
+@pytest.mark.parametrize("n", [3, 63, 64, 65, 500])
+def test_a_sweep_operation_by_operation(n, dtype, atol):
+    import cupy as cp
+
+    card, host, K_card, K, there, at = twins(n, dtype)
+    mine, theirs = card.state(there), host.state(at)
+    assert_allclose(
+        [mine.violation, mine.intercept, mine.n_free],
+        [theirs.violation, theirs.intercept, theirs.n_free], atol=1e-12,
+    )  # fmt: skip
+    order = np.random.default_rng(1).permutation(n)
+    options = (theirs, 0.05 * theirs.violation, 0.1 * theirs.violation, 0.3)
+    index = host.working_sets(at, order, *options)
+    index_card = card.working_sets(there, cp.asarray(order), *options)
+    assert_array_equal(index_card.get(), index)
+    change = host.pair_steps(K, at, index, 0.1, 1e-3)
+    if dtype == np.float64:
+        assert_allclose(
+            card.pair_steps(K_card, there, index_card, 0.1, 1e-3).get(), change, atol=1e-9
+        )
+    moved = cp.asarray(change)
+    products = host.block_products(K, index, change)
+    products_card = card.block_products(K_card, index_card, moved)
+    assert_allclose(products_card.get(), products, atol=10 * atol)
+    both = host.couplings(at, index, change, products)
+    assert_allclose(
+        card.couplings(there, index_card, moved, products_card), both, atol=100 * atol, rtol=1e-5
+    )
+    lengths = np.linspace(0, 1, len(index))
+    host.move(at, index, change, products, lengths)
+    card.move(there, index_card, moved, products_card, lengths)
+    assert_allclose(there.beta.get(), at.beta, atol=1e-12)
+    assert_allclose(there.residual.get(), at.residual, atol=10 * atol)
+
+
+@precisions
+def test_pair_steps_end_at_their_tolerance(dtype, atol):
+    card, _, K_card, K, there, at = twins(200, dtype, block_size=256)
+    import cupy as cp
+
+    index = np.full((1, 256), -1)
+    index[0, :200] = np.arange(200)
+    change = card.pair_steps(K_card, there, cp.asarray(index), 0.0, 1e-2).get()[0, :200]
+    beta = at.beta + change
+    assert_allclose(change.sum(), 0.0, atol=1e-9)
+    assert (beta >= at.lower).all() and (beta <= at.upper).all()
+    residual = at.residual - K @ change
+    violation = residual[beta < at.upper].max() - residual[beta > at.lower].min()
+    assert violation <= 1e-2 + atol
+
+
+@precisions
+@pytest.mark.parametrize("n", [1, 2, 300])
+def test_matrix_operations(n, dtype, atol):
+    import cupy as cp
+
+    card, host, K_card, K, _, _ = twins(max(n, 3), dtype)
+    index = np.arange(0, n)
+    coefficients = np.random.default_rng(0).normal(size=n)
+    product = card.matrix_product(K_card, cp.asarray(index), cp.asarray(coefficients))
+    assert_allclose(product.get(), K[:, index] @ coefficients, atol=10 * atol)
+    part = card.submatrix(K_card, index[::-1], index)
+    assert part.dtype == np.float64
+    assert_allclose(part.get(), K[np.ix_(index[::-1], index)], atol=atol)
+    landmarks, places = np.arange(min(n, 3)), np.arange(min(n, 3))[::-1].copy()
+    keys = card.nearest(K_card, landmarks, places).get()
+    assert_allclose(keys, host.nearest(K.astype(dtype), landmarks, places), atol=1e-4)
+    A = K[:n, :n] + np.eye(n)
+    L, inverse = card.cholesky(cp.asarray(A))
+    assert_allclose(L.get(), np.linalg.cholesky(A), atol=1e-12)
+    assert_allclose(inverse.get() @ L.get(), np.eye(n), atol=1e-10)
+    assert card.cholesky(cp.asarray(A - 3 * np.eye(n))) is None
+    right = np.ones((n, 2))
+    solved = card.solve_definite(cp.asarray(A), index, right)
+    assert_allclose(solved, np.linalg.solve(A, right), atol=1e-10)
+
+
+# Whole fits.
+
+
+@every_kernel
+@pytest.mark.parametrize("C", [0.1, 10.0])
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_optimal_to_tol(kernel, C, tol):
+    X, y = samples(120)
+    model = SVC(C=C, tol=tol, device="cuda", **KERNELS[kernel]).fit(X, y)
+    K = oracle.kernel_values(X, X, **KERNELS[kernel])
+    oracle.check_optimal(model, K, y, np.full(len(y), C), tol)
+    report = model.fit_report_
+    assert (report.status, report.solver) == ("converged", "sweeps")
+    assert "GPU" in report.problems[0].reason
+    on_host = SVC(C=C, tol=tol, **KERNELS[kernel]).fit(X, y)
+    assert_allclose(model.decision_function(X), on_host.decision_function(X), atol=20 * tol)
+
+
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_thousands_of_samples(C):
+    X, y = samples(3000)
+    model = SVC(C=C, gamma=0.5, device="cuda").fit(X, y)
+    K = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
+    oracle.check_optimal(model, K, y, np.full(len(y), C), 1e-3)
+
+
+def test_more_samples_than_the_memory_holds():
+    X, y = samples(3000)
+    model = SVC(C=10.0, gamma=0.5, device="cuda", cache_size=24).fit(X, y)
+    details = model.fit_report_.problems[0].details
+    assert details["samples_in_memory"] < 3000 and details["matrices"] > 1
+    K = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
+    oracle.check_optimal(model, K, y, np.full(len(y), 10.0), 1e-3)
+
+
+def test_weights(binary):
+    X, y = binary
+    weights = np.random.default_rng(2).uniform(0.0, 3.0, len(y))
+    options = {"C": 2.0, "gamma": 0.4, "tol": 1e-6, "class_weight": {1: 3.0}}
+    card = SVC(device="cuda", **options).fit(X, y, weights)
+    host = SVC(**options).fit(X, y, weights)
+    assert_allclose(card.decision_function(X), host.decision_function(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+@pytest.mark.parametrize("shape", ["ovo", "ovr"])
+def test_many_classes(multi_class, shape, three):
+    X, y = three
+    if (multi_class, shape) == ("ovr", "ovo"):
+        pytest.skip("a model of one against the rest has no pairs")
+    options = {"tol": 1e-6, "multi_class": multi_class, "decision_function_shape": shape}
+    card, host = SVC(device="cuda", **options).fit(X, y), SVC(**options).fit(X, y)
+    assert_allclose(card.decision_function(X), host.decision_function(X), atol=1e-3)
+    assert_array_equal(card.predict(X), host.predict(X))
+
+
+@every_kernel
+def test_sparse_samples(kernel, sparse):
+    X, y = sparse
+    options = {"tol": 1e-6} | KERNELS[kernel]
+    card, host = SVC(device="cuda", **options).fit(X, y), SVC(**options).fit(X, y)
+    assert sp.issparse(card.support_vectors_)
+    assert_allclose(card.decision_function(X), host.decision_function(X), atol=1e-3)
+
+
+def test_precomputed(binary):
+    X, y = binary
+    K = oracle.kernel_values(X, X, gamma=0.4)
+    card = SVC(kernel="precomputed", device="cuda", tol=1e-6).fit(K, y)
+    host = SVC(gamma=0.4, tol=1e-6).fit(X, y)
+    assert_allclose(card.decision_function(K), host.decision_function(X), atol=1e-4)
+
+
+def test_arrays_on_the_card_stay_there(binary):
+    import cupy as cp
+
+    X, y = binary
+    on_card = cp.asarray(X)
+    model = SVC(device="cuda", tol=1e-6).fit(on_card, cp.asarray(y))
+    host = SVC(tol=1e-6).fit(X, y)
+    values, labels = model.decision_function(on_card), model.predict(on_card)
+    assert isinstance(values, cp.ndarray) and isinstance(labels, cp.ndarray)
+    assert_allclose(values.get(), host.decision_function(X), atol=1e-4)
+    assert_array_equal(labels.get(), host.predict(X))
+    assert isinstance(model.decision_function(X), np.ndarray)
+    with pytest.raises(ValueError, match="device='cpu'"):
+        SVC().fit(on_card, y)
+    with pytest.raises(ValueError, match="device='cpu'"):
+        host.predict(on_card)
+
+
+def test_tensors_on_the_card(binary):
+    torch = pytest.importorskip("torch")
+    X, y = binary
+    model = SVC(device="cuda", tol=1e-6).fit(torch.asarray(X, device="cuda"), y)
+    assert_allclose(
+        model.decision_function(X), SVC(tol=1e-6).fit(X, y).decision_function(X), atol=1e-4
+    )
+
+
+def test_names_of_classes_stay_on_the_host(three):
+    import cupy as cp
+
+    X, y = three
+    model = SVC(device="cuda").fit(cp.asarray(X), y)
+    assert_array_equal(model.predict(cp.asarray(X)), SVC().fit(X, y).predict(X))
+
+
+def test_same_bits():
+    X, y = samples(2000)
+    one, other = (SVC(C=100.0, device="cuda", random_state=1).fit(X, y) for _ in range(2))
+    assert_array_equal(one.dual_coef_, other.dual_coef_)
+    assert_array_equal(one.decision_function(X), other.decision_function(X))
+
+
+def test_predictions_in_chunks(monkeypatch):
+    from maxmargin.kernels.cuda import expansion
+
+    X, y = samples(300)
+    model = SVC(device="cuda").fit(X, y)
+    expected = model.decision_function(X)
+    monkeypatch.setattr(expansion, "_CHUNK_BYTES", 8 * X.shape[1] * 7)
+    assert_array_equal(model.decision_function(X), expected)
+
+
+def test_warm_start_and_limits():
+    X, y = samples(2000)
+    model = SVC(C=100.0, device="cuda", max_iter=2)
+    with pytest.warns(match="max_iter"):
+        model.fit(X, y)
+    assert model.fit_report_.n_iter == 2
+    cold = SVC(C=100.0, device="cuda").fit(X, y).fit_report_
+    warm = SVC(C=100.0, device="cuda", warm_start=True).fit(X, y).fit(X, y).fit_report_
+    assert warm.status == "converged" and warm.n_iter <= 1 < cold.n_iter
+
+
+def test_memory_is_given_back():
+    import cupy as cp
+
+    X, y = samples(2000)
+    SVC(device="cuda").fit(X, y)
+    pool = cp.get_default_memory_pool()
+    used = pool.used_bytes()
+    SVC(device="cuda").fit(X, y)
+    assert pool.used_bytes() <= used + 2**20
+
+
+def test_bad_input_changes_nothing():
+    import cupy as cp
+
+    X, y = samples(50)
+    model = SVC(device="cuda").fit(X, y)
+    before = model.decision_function(X)
+    X_bad = cp.asarray(X)
+    X_bad[3, 1] = cp.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(X_bad, y)
+    assert_array_equal(model.decision_function(X), before)

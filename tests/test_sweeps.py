@@ -1,0 +1,279 @@
+"""The parts of the sweeps solver, each against a plain way to say the same (NumPy backend)."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.distance import cdist
+from sklearn.datasets import make_classification
+
+import oracle
+from maxmargin import SVC
+from maxmargin.formulations import c_svc
+from maxmargin.kernels.user_values import PrecomputedKernelMatrix
+from maxmargin.problem import Problem
+from maxmargin.run import Run
+from maxmargin.solvers.sweeps import Sweeps
+from maxmargin.solvers.sweeps.active_set import (
+    FreeSystem,
+    Matrix,
+    nearest_in_box,
+    newton_change,
+)
+from maxmargin.solvers.sweeps.backend import State, Variables
+from maxmargin.solvers.sweeps.combine import step_lengths
+from maxmargin.solvers.sweeps.factor import factorise
+from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
+from maxmargin.solvers.sweeps.partition import neighbour_order
+
+
+def kernel_of(n, gamma=0.3, seed=0):
+    X, y = make_classification(n, 5, n_redundant=0, flip_y=0.15, random_state=seed)
+    return np.exp(-gamma * cdist(X, X, "sqeuclidean")), np.where(y == 1, 1.0, -1.0)
+
+
+def backend_of(K, panel=512, block_size=256, max_blocks=64):
+    backend = NumpyBackend(PrecomputedKernelMatrix(K), 2**30)
+    backend.panel, backend.block_size, backend.max_blocks = panel, block_size, max_blocks
+    return backend
+
+
+def variables_of(K, y, C, seed=0):
+    """A feasible point with samples at both bounds and between them."""
+    rng = np.random.default_rng(seed)
+    alpha = C * rng.choice([0.0, 0.5, 1.0], len(y))
+    excess = (alpha * y).sum()
+    for t in np.flatnonzero(y == np.sign(excess)):
+        taken = min(alpha[t], abs((alpha * y).sum()))
+        alpha[t] -= taken if (alpha * y).sum() * excess > 0 else 0.0
+    beta = alpha * y
+    return Variables(beta, y - K @ beta, np.minimum(0.0, C * y), np.maximum(0.0, C * y))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+@pytest.mark.parametrize("panel", [1, 3, 64])
+def test_panels_are_a_cholesky_factor(n, panel):
+    K, _ = kernel_of(max(n, 10))
+    A, backend = K[:n, :n], backend_of(K, panel)
+    factor = factorise(
+        backend, n, lambda rows, columns: A[rows, columns] + 0.5 * np.eye(n)[rows, columns]
+    )
+    right = np.random.default_rng(0).normal(size=(n, 3))
+    solved = factor.backward(factor.forward(right))
+    assert_allclose(solved, np.linalg.solve(A + 0.5 * np.eye(n), right), atol=1e-10)
+
+
+def test_factor_grows_by_appending():
+    K, _ = kernel_of(30)
+    backend = backend_of(K, panel=8)
+
+    def block(rows, columns):
+        return (K + 0.1 * np.eye(30))[rows, columns].copy()
+
+    part = factorise(backend, 11, block)
+    whole = factorise(backend, 30, block, part)
+    right = np.ones((30, 1))
+    expected = np.linalg.solve(K + 0.1 * np.eye(30), right)
+    assert_allclose(whole.backward(whole.forward(right)), expected, atol=1e-10)
+
+
+def test_no_factor_of_an_indefinite_matrix():
+    A = np.diag([1.0, -1.0, 2.0])
+    backend = backend_of(A, panel=2)
+    assert factorise(backend, 3, lambda rows, columns: A[rows, columns].copy()) is None
+
+
+@pytest.mark.parametrize("total", [0.0, 1.5, -2.0])
+def test_projection_onto_box_and_sum(total):
+    rng = np.random.default_rng(1)
+    point, lower, upper = rng.normal(size=50) * 3, -rng.random(50), rng.random(50)
+    x = nearest_in_box(point, lower, upper, total)
+    assert (x >= lower).all() and (x <= upper).all()
+    assert_allclose(x.sum(), total, atol=1e-9)
+    # Of all feasible points it is the nearest: no feasible direction leads closer to the point.
+    for _ in range(100):
+        other = nearest_in_box(x + rng.normal(size=50), lower, upper, total)
+        assert (point - x) @ (other - x) <= 1e-7
+
+
+@pytest.mark.parametrize("ridge", [1e-8, 0.1])
+@pytest.mark.parametrize("C", [5.0, 20.0])
+def test_newton_step_is_the_minimum_under_bounds(C, ridge):
+    """The optimality conditions of the step's own problem hold, by their definition."""
+    K, y = kernel_of(60)
+    at = variables_of(K, y, C)
+    backend = backend_of(K, panel=16)
+    A = K + ridge * np.eye(60)
+    matrix = Matrix(lambda rows, columns: A[np.ix_(rows, columns)], lambda i, c: K[:, i] @ c, ridge)
+    system = FreeSystem(backend, matrix, lambda: False)
+    change, products, settled = newton_change(system, at, np.arange(60), np.zeros(60, np.int64))
+    assert settled
+    assert_allclose(products, K @ change, atol=1e-9)
+    assert_allclose(change.sum(), 0.0, atol=1e-9)
+    beta = at.beta + change
+    gradient = at.residual - (K + ridge * np.eye(60)) @ change
+    slack = 1e-9 * C
+    highest = gradient[beta < at.upper - slack].max()
+    lowest = gradient[beta > at.lower + slack].min()
+    assert highest - lowest <= 1e-6
+
+
+def test_step_lengths_minimise_over_the_unit_box():
+    rng = np.random.default_rng(2)
+    A = rng.normal(size=(6, 4))
+    coupling, gain = A.T @ A, rng.normal(size=4)
+    theta = step_lengths(coupling, gain)
+    assert (theta >= 0).all() and (theta <= 1).all()
+    slope = gain - coupling @ theta
+    assert (slope[theta < 1] <= 1e-2).all() and (slope[theta > 0] >= -1e-2).all()
+
+
+@pytest.mark.parametrize("n", [1, 5, 300])
+def test_order_has_every_sample_once(n):
+    K, _ = kernel_of(max(n, 10))
+    order = neighbour_order(backend_of(K), K[:n, :n], np.random.default_rng(0))
+    assert_array_equal(np.sort(order), np.arange(n))
+
+
+def test_neighbours_are_near_each_other():
+    """Consecutive samples are closer than random ones, by far."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 5, (1280, 1)) * 10.0 + rng.normal(size=(1280, 1))
+    K = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
+    order = neighbour_order(backend_of(K), K, rng)
+    steps = np.abs(np.diff(X[order, 0]))
+    assert np.median(steps) < 2 < np.median(np.abs(np.diff(X[:, 0])))
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.7])
+@pytest.mark.parametrize("max_blocks", [1, 3, 64])
+def test_working_sets_hold_the_violators_once_and_both_directions(max_blocks, shift):
+    K, y = kernel_of(200)
+    at, backend = variables_of(K, y, 2.0), backend_of(K, block_size=32, max_blocks=max_blocks)
+    state = backend.state(at)
+    order = np.random.default_rng(0).permutation(200)
+    index = backend.working_sets(at, order, state, 0.1 * state.violation, 0.0, shift)
+    members = index[index >= 0]
+    assert len(np.unique(members)) == len(members) <= max_blocks * 30
+    pull = at.residual - state.intercept
+    violation = np.maximum(
+        np.where(at.beta < at.upper, pull, 0), np.where(at.beta > at.lower, -pull, 0)
+    )
+    expected = np.flatnonzero(violation > 0.1 * state.violation)
+    if max_blocks == 64:
+        assert_array_equal(np.sort(members), expected)
+    else:
+        assert set(members) <= set(expected)
+    counts = [(pull[row[row >= 0]] > 0).mean() for row in index]
+    assert np.ptp(counts) < 0.2
+
+
+def test_state_is_the_maximal_violating_pair():
+    K, y = kernel_of(50)
+    at = variables_of(K, y, 2.0)
+    state = backend_of(K).state(at)
+    alpha = at.beta * y
+    assert_allclose(state.violation, oracle.kkt_violation(K, y, alpha, np.full(50, 2.0)))
+    assert state.n_free == np.count_nonzero((alpha > 0) & (alpha < 2.0))
+
+
+def test_state_without_a_pair():
+    nobody = State.of(-np.inf, 1.0, 0.0, 0)
+    assert (nobody.violation, nobody.intercept) == (0.0, 0.0)
+
+
+def test_sweep_never_increases_the_objective_and_keeps_the_residual():
+    K, y = kernel_of(300, gamma=1.0)
+    at, backend = variables_of(K, y, 3.0), backend_of(K, block_size=32)
+
+    def objective():
+        return 0.5 * at.beta @ K @ at.beta - y @ at.beta
+
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        before, state = objective(), backend.state(at)
+        order = neighbour_order(backend, K, rng)
+        index = backend.working_sets(at, order, state, 0.0, 0.0, rng.random())
+        change = backend.pair_steps(K, at, index, 0.1, 1e-4)
+        products = backend.block_products(K, index, change)
+        both = backend.couplings(at, index, change, products)
+        backend.move(at, index, change, products, step_lengths(both[:, :-1].copy(), both[:, -1]))
+        assert objective() <= before + 1e-9
+        assert_allclose(at.residual, y - K @ at.beta, atol=1e-9)
+        assert (at.beta >= at.lower).all() and (at.beta <= at.upper).all()
+
+
+@pytest.mark.parametrize("C", [0.5, 100.0])
+def test_more_samples_than_fit_the_memory(C):
+    """Parts of the samples are optimised in turn; the certificate is that of all of them."""
+    K, y = kernel_of(900, gamma=0.5)
+    problem = Problem(PrecomputedKernelMatrix(K), *c_svc(y, np.full(900, C)))
+    solution = Sweeps().solve(problem, Run(cache_bytes=5 * 2**20))
+    assert solution.details["samples_in_memory"] < 900 < 900 * solution.details["matrices"]
+    assert oracle.kkt_violation(K, y, solution.beta * y, np.full(900, C)) <= 1e-3
+
+
+def test_newton_steps_take_over():
+    K, y = kernel_of(400, gamma=0.05)
+    problem = Problem(PrecomputedKernelMatrix(K), *c_svc(y, np.full(400, 1e3)))
+    solution = Sweeps().solve(problem, Run())
+    assert solution.details["newton_steps"] > 0
+    assert oracle.kkt_violation(K, y, solution.beta * y, np.full(400, 1e3)) <= 1e-3
+
+
+# Where to compute.
+
+
+def test_unknown_device():
+    with pytest.raises(ValueError, match="device"):
+        SVC(device="tpu").fit([[0.0], [1.0]], [0, 1])
+
+
+def test_unknown_device_of_the_solver():
+    with pytest.raises(ValueError, match="must be 'cpu' or 'cuda', got 'gpu'"):
+        Sweeps(device="gpu")
+
+
+def test_a_gpu_is_asked_for_in_vain(monkeypatch, binary):
+    from maxmargin.kernels import cuda
+
+    monkeypatch.setattr(cuda, "problem_with_cuda", lambda: "device='cuda' needs CuPy.")
+    X, y = binary
+    model = SVC(device="cuda")
+    with pytest.raises(RuntimeError, match="needs CuPy"):
+        model.fit(X, y)
+    assert not hasattr(model, "support_")
+    trained = SVC().fit(X, y).set_params(device="cuda")
+    with pytest.raises(RuntimeError, match="needs CuPy"):
+        trained.predict(X)
+
+
+def test_auto_is_the_processor_where_the_data_are_few(binary):
+    X, y = binary
+    one, other = SVC(device="auto").fit(X, y), SVC().fit(X, y)
+    assert_array_equal(one.dual_coef_, other.dual_coef_)
+    assert_array_equal(one.decision_function(X), other.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"solver": "smo"}, "not with 'smo'"), ({"kernel": lambda A, B: A @ B.T}, "not a function")],
+)
+def test_what_a_gpu_does_not_do(options, words, binary):
+    X, y = binary
+    with pytest.raises(ValueError, match=words):
+        SVC(device="cuda", **options).fit(X, y)
+
+
+def test_no_gpu_for_dask_collections(binary):
+    da = pytest.importorskip("dask.array")
+    X, y = binary
+    with pytest.raises(ValueError, match="Dask"):
+        SVC(device="cuda").fit(da.from_array(X), da.from_array(y))
+
+
+def test_sparse_and_dense_agree(sparse):
+    X, y = sparse
+    dense = SVC(solver="sweeps", tol=1e-6).fit(X.toarray(), y)
+    csr = SVC(solver="sweeps", tol=1e-6).fit(sp.csr_array(X), y)
+    assert_allclose(csr.decision_function(X), dense.decision_function(X.toarray()), atol=1e-4)
