@@ -19,7 +19,9 @@ import _peers_contestants as contestants
 import _peers_judge as judging
 import _peers_output as output
 import breakdown
+import classes
 import data
+import everyday
 import peers
 import search
 import small
@@ -225,3 +227,23 @@ def test_small_sets_are_what_their_names_say():
             n, n_features, *classes = map(int, re.findall(r"\d+", name))
             assert X.shape == (n, n_features)
             assert len(set(y)) == (classes[0] if classes else 2)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "case"), [(classes, "digits, C=1"), (everyday, "breast*C=1")]
+)
+def test_many_classes_and_everyday_data(benchmark, case, capsys):
+    """A row has the times of all that were chosen, ratios to the best peer, and a floor."""
+    options = ["--only", case, "--repeat", "1", "--contestants", "maxmargin,scikit-learn"]
+    (row,) = benchmark.main(options)
+    assert set(row["fit"]) == set(row["predict"]) == {"maxmargin", "scikit-learn"}
+    assert row["floor"] > 0 and row["status"] == "converged"
+    head, line, *means = capsys.readouterr().out.splitlines()[1:]
+    assert head.split()[0] == "set" and line.startswith(row["name"]) and len(means) >= 1
+
+
+def test_generated_classes_are_what_their_names_say():
+    for name, shape in classes.GENERATED.items():
+        assert int(name.removeprefix("k=")) == shape[0]
+    X, y = classes.clouds(3, 5, 4, 1.0)
+    assert X.shape == (15, 4) and (np.bincount(y) == 5).all()

@@ -19,7 +19,8 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from data import load
-from maxmargin.estimators.multiclass import binary_tasks, votes
+from maxmargin.decisions import in_form
+from maxmargin.estimators.multiclass import binary_tasks
 from maxmargin.optimality import violation_and_intercept
 from maxmargin.solvers.common.pair_steps import SECOND_ORDER, penalties_of, smo_steps
 from maxmargin.solvers.greedy.steps import coordinate_sweeps, greedy_steps
@@ -179,7 +180,8 @@ def accuracies(K, codes, n_classes, train, test) -> tuple[np.ndarray, int]:
         betas = np.array([beta for beta, _ in models])
         values = betas @ K[np.ix_(samples, test)]
         decisions[:, :, at] = values + np.array([b for _, b in models])[:, np.newaxis]
-    right = [np.mean(votes(decision, n_classes) == codes[test]) for decision in decisions]
+    chosen = [in_form(np.ascontiguousarray(d.T), "votes", n_classes) for d in decisions]
+    right = [np.mean(votes == codes[test]) for votes in chosen]
     return np.array(right), unfinished
 
 

@@ -65,9 +65,10 @@ class DecisionFunctions:
             if not hasattr(thread, "memory"):
                 thread.memory = np.empty(size)
             tile = thread.memory[:size].reshape(n_tasks, -1)
-            terms.fill(X, rows, tile)
-            tile += self._intercept
-            return in_form(tile, form, self._n_classes)
+            with np.errstate(over="ignore", invalid="ignore"):
+                terms.fill(X, rows, tile)
+                tile += self._intercept
+                return in_form(tile, form, self._n_classes)
 
         if n * terms.products <= _FEW_PRODUCTS:
             return evaluate(slice(0, n))

@@ -52,6 +52,7 @@ def combined_rows(coefficients, X) -> sp.csr_array:
     narrow = sp.csr_array((X.data, columns, X.indptr), shape=(X.shape[0], len(features)))
     product = sp.csr_array(coefficients @ narrow)
     product.eliminate_zeros()
+    product.sort_indices()
     parts = (product.data, features[product.indices], product.indptr)
     return sp.csr_array(parts, shape=(coefficients.shape[0], X.shape[1]))
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.in_memory import InMemoryKernel
 from maxmargin.kernels.interface import KernelMatrix
@@ -23,8 +24,10 @@ from maxmargin.solvers.pairs.problems import solve_problems
 
 # Problems of few samples leave hardly a kernel value unused.
 _FEW_SAMPLES = 64
-# Samples of a problem up to which pair steps without working sets are the faster way.
+# Samples of a problem up to which pair steps without working sets are the faster way; fewer
+# where there is only one problem, which more than one thread could work on.
 _MOST_SAMPLES = 8192
+_MOST_SAMPLES_ALONE = 4096
 # Kernel values that the steps of one problem may read, about 0.1 s.
 _BUDGET = 50_000_000
 # Values that the problems of one compiled call have, about: some milliseconds.
@@ -108,12 +111,15 @@ def worth_it(batch: Batch, memory: int) -> bool:
         return True
     largest = int(sizes.max())
     rows = 8 * largest * _FEWEST_ROWS * n_threads()
-    return largest <= _MOST_SAMPLES and rows <= memory // 2
+    most = _MOST_SAMPLES if len(sizes) > 1 else _MOST_SAMPLES_ALONE
+    return largest <= most and rows <= memory // 2
 
 
 def _wants_all_values(batch: Batch, sizes: np.ndarray, memory: int) -> bool:
-    """Whether most kernel values will be used, so that all are better computed at once."""
-    return 8 * batch.n**2 <= memory and float(sizes.mean()) <= _FEW_SAMPLES
+    """Whether most kernel values will be used, or all are so few, that all are computed at once."""
+    n_bytes = 8 * batch.n**2
+    few = n_bytes <= constants.DOUBLE_PRECISION_BYTES or float(sizes.mean()) <= _FEW_SAMPLES
+    return few and n_bytes <= memory
 
 
 def _given(kernel: KernelMatrix, memory: int) -> bool:
