@@ -27,5 +27,5 @@ def test_public_names():
     for name in maxmargin.__all__:
         assert getattr(maxmargin, name) is not None
         assert name in dir(maxmargin)
-    with pytest.raises(AttributeError, match="no attribute 'NuSVC'"):
-        _ = maxmargin.NuSVC
+    with pytest.raises(AttributeError, match="no attribute 'LinearSVC'"):
+        _ = maxmargin.LinearSVC
