@@ -56,9 +56,8 @@ class DecisionFunctions:
         """The decision values of all samples in one of the forms of `in_form`, tile by tile."""
         terms = self._terms.prepared(X)
         n, n_tasks = terms.n_samples(X), len(self._intercept)
-        thread = (
-            threading.local()
-        )  # one tile per thread: new memory for each would be cleared first
+        # One tile per thread: new memory for each would be cleared first.
+        thread = threading.local()
 
         def evaluate(rows: slice) -> np.ndarray:
             size = n_tasks * (rows.stop - rows.start)
