@@ -50,8 +50,8 @@ def scale(
             metavar="OUT", help="LIBSVM text (also .gz, .bz2, .xz), .csv or .npz; else printed."
         ),
     ] = "-",
-    lower: Annotated[float, typer.Option("--lower", "-l", help="Lower end.")] = -1.0,
-    upper: Annotated[float, typer.Option("--upper", "-u", help="Upper end.")] = 1.0,
+    lower: Annotated[float, typer.Option("--lower", "-l", metavar="X", help="Lower end.")] = -1.0,
+    upper: Annotated[float, typer.Option("--upper", "-u", metavar="X", help="Upper end.")] = 1.0,
     save: Annotated[
         str | None, typer.Option("--save", "-s", metavar="FILE", help="Write the ranges.")
     ] = None,
@@ -62,9 +62,10 @@ def scale(
     label: options.Label = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Scale features to a range; features that never change are left out, as svm-scale does.
+    """Scale features to a range, as svm-scale does.
 
-    Scale the training data with --save, and the test data with --restore.
+    Scale the training data with --save, and the test data with --restore. Features that
+    never change are left out.
     """
     if save is not None and restore is not None:
         raise DataError("--save and --restore cannot be used together.")
