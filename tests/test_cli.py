@@ -342,6 +342,17 @@ def test_text_for_a_model_of_a_table_is_predicted_in_blocks(run, folder, iris, m
     np.testing.assert_allclose(blocks, whole, atol=1e-12)
 
 
+def test_features_of_high_numbers_take_little_memory(run, folder):
+    lines = [f"{at % 2} 1:{at % 7 - at % 2} {at + 2}:1 {2**30}:{at % 3}\n" for at in range(40)]
+    (folder / "wide").write_text("".join(lines))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for kernel in ("linear", "poly", "rbf", "sigmoid"):
+        assert run("train", "-q", "-t", kernel, "wide", "model")[0] in (0, 1)
+        assert run("predict", "-q", "wide", "model", "out")[0] == 0
+        assert run("predict", "-q", "iris.txt", "model", "out")[0] == 0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**19  # in KiB
+
+
 def test_a_full_disk_leaves_no_half_of_a_file(folder):
     """A limit on the size of files stands in for the disk."""
     code = (

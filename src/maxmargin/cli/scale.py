@@ -16,6 +16,7 @@ from maxmargin.io.files import DataError, atomic_write, open_binary
 
 _BLOCK_VALUES = 2**20
 _MAX_FEATURE = 2**31 - 1
+_WORTH_A_NOTE = 1.1  # a few zeros fewer are no news
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,7 @@ def scale(
     except BrokenPipeError:  # the reader has seen enough
         discard_output()
     before, after = _nonzeros(dataset.X), _nonzeros(X)
-    if after > before and sp.issparse(X) and not quiet:
+    if after > _WORTH_A_NOTE * before and sp.issparse(X) and not quiet:
         note(
             f"zeros vanish: {before} values were not zero, now {after} are; --lower 0 keeps zeros "
             "where no value is negative."
