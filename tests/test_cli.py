@@ -1,9 +1,11 @@
 """The command line: LIBSVM's letters, every kind of data, exit codes, clear sentences."""
 
+import itertools
 import json
 import lzma
 import os
 import pty
+import re
 import resource
 import shutil
 import signal
@@ -20,7 +22,9 @@ from maxmargin import SVC
 from maxmargin.io import load_model, read_data
 
 pytest.importorskip("typer", reason="typer is not installed (extra cli).")
-from maxmargin.cli import libsvm_weights, main
+from maxmargin.cli import main
+from maxmargin.cli._app import COMMANDS
+from maxmargin.cli._arguments import translated
 from maxmargin.cli._progress import Fraction
 
 COMMAND = [sys.executable, "-m", "maxmargin.cli"]
@@ -94,6 +98,7 @@ def test_labels_are_printed_where_there_is_no_file_for_them(run, folder):
         ("-t 0 -c 3", {"kernel": "linear", "C": 3}),
         ("-t 1 -d 2 -r -1 -g auto", {"kernel": "poly", "degree": 2, "coef0": -1, "gamma": "auto"}),
         ("-t 3 -g 0.1", {"kernel": "sigmoid", "gamma": 0.1}),
+        ("-g 0", {"gamma": "auto"}),
         ("--kernel rbf -e 1e-6 -h 0 -m 50", {"tol": 1e-6, "shrinking": False, "cache_size": 50}),
         ("-w1 5 -w3 0.5", {"class_weight": {1: 5, 3: 0.5}}),
         ("-w 1=5 --weight 2=2", {"class_weight": {1: 5, 2: 2}}),
@@ -112,12 +117,24 @@ def test_options_mean_what_they_say(run, folder, iris, options, parameters):
     )
 
 
-def test_libsvms_weights_in_the_name_of_the_option():
-    assert libsvm_weights(["-w-1", "2", "-w1", "0.5", "x"]) == [
-        "--weight", "-1=2", "--weight", "1=0.5", "x",
-    ]  # fmt: skip
-    assert libsvm_weights(["-w", "1=2", "--weight", "a=1"]) == ["-w", "1=2", "--weight", "a=1"]
-    assert libsvm_weights(["--", "-w1", "2"]) == ["--", "-w1", "2"]
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("train -w-1 2 -w1 0.5 x", "train --weight -1=2 --weight 1=0.5 x"),
+        ("train -w 1=2 --weight a=1", "train -w 1=2 --weight a=1"),
+        ("train -- -w1 2", "train -- -w1 2"),
+        ("train -w1", "train --weight 1="),
+        ("train -h 0 x", "train -h 0 x"),
+        ("train -h", "train --help"),
+        ("predict -h", "predict --help"),
+        ("-h", "--help"),
+        ("tune -log2c -5,15,2 -log2g null x", "tune --log2c -5,15,2 --log2g null x"),
+        ("tune -png x.png", "tune --plot x.png"),
+        ("", ""),
+    ],
+)
+def test_libsvms_spelling(given, expected):
+    assert translated(given.split()) == expected.split()
 
 
 def test_warnings_are_sentences(run, folder):
@@ -325,6 +342,17 @@ def test_text_for_a_model_of_a_table_is_predicted_in_blocks(run, folder, iris, m
     np.testing.assert_allclose(blocks, whole, atol=1e-12)
 
 
+def test_features_of_high_numbers_take_little_memory(run, folder):
+    lines = [f"{at % 2} 1:{at % 7 - at % 2} {at + 2}:1 {2**30}:{at % 3}\n" for at in range(40)]
+    (folder / "wide").write_text("".join(lines))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for kernel in ("linear", "poly", "rbf", "sigmoid"):
+        assert run("train", "-q", "-t", kernel, "wide", "model")[0] in (0, 1)
+        assert run("predict", "-q", "wide", "model", "out")[0] == 0
+        assert run("predict", "-q", "iris.txt", "model", "out")[0] == 0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**19  # in KiB
+
+
 def test_a_full_disk_leaves_no_half_of_a_file(folder):
     """A limit on the size of files stands in for the disk."""
     code = (
@@ -499,6 +527,30 @@ def test_tune(run, folder):
     assert run(*arguments, "--quiet")[1] == ""
 
 
+@pytest.mark.parametrize(
+    ("options", "best", "varied"),
+    [
+        ("-log2c 0,2,1 -log2g null", {}, ["C"]),
+        ("-log2c 0,2,1 -log2g null -g 0.5", {"gamma": 0.5}, ["C"]),
+        ("-log2c 0,2,1 -t 0", {"kernel": "linear"}, ["C"]),
+        ("-log2c null -log2g -1,-3,-1 -c 4", {"C": 4}, ["gamma"]),
+        ("-log2c 0,1,1 -log2g -1,0,1 -t 1 -d 2 -r 1", {"degree": 2, "coef0": 1}, ["C", "gamma"]),
+    ],
+)
+def test_tune_in_the_spelling_of_grid_py(run, folder, options, best, varied):
+    code, out, err = run("tune", *options.split(), "-v", 3, "iris.txt", "best.npz", "--json")
+    assert (code, err) == (0, "")
+    values = json.loads(out)
+    assert list(values["best"]) == varied and list(values["candidates"][0])[:-2] == varied
+    model = load_model("best.npz")
+    expected = best | values["best"]
+    assert {name: model.get_params()[name] for name in expected} == expected
+    code, out, _ = run("tune", *options.split(), "-v", 3, "iris.txt")
+    assert out.startswith("-c " if varied[0] == "C" else "-g ") and ("-g " in out) == (
+        "gamma" in varied
+    )
+
+
 def test_tune_with_weights_another_score_and_a_picture(run, folder):
     pytest.importorskip("matplotlib")
     arguments = ["tune", "iris.txt", "--log2c", "0,1,1", "--log2g=-1,0,1", "--plot", "grid.png"]
@@ -510,7 +562,16 @@ def test_tune_with_weights_another_score_and_a_picture(run, folder):
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        (["--log2c", "1,2"], "--log2c must be BEGIN,END,STEP, not '1,2'."),
+        (["--log2c", "1,2"], "--log2c must be BEGIN,END,STEP or null, not '1,2'."),
+        (["--log2c", "0,1,0"], "--log2c: '0,1,0' leads too far, or in too small steps."),
+        (["--log2c", "0,5000,1"], "--log2c: '0,5000,1' leads too far"),
+        (["--log2c", "nan,1,1"], "--log2c must be BEGIN,END,STEP or null"),
+        (["-log2c", "null", "-log2g", "null"], "there is nothing to tune"),
+        (["-log2g", "0,1,1", "-t", "0"], "--log2g: the linear kernel has no gamma."),
+        (["-c", "3"], "-c: --log2c varies C; use --log2c null for one value."),
+        (["-g", "3"], "-g: --log2g varies gamma"),
+        (["-t", "0", "--plot", "x.png"], "--plot draws a grid of C and gamma"),
+        (["-gnuplot", "null"], "-gnuplot of grid.py has no counterpart here"),
         (["--log2c", "3,2,1"], "nothing from 3 to 2 by 1"),
         (["--scoring", "acuracy"], "no score 'acuracy'. Did you mean accuracy?"),
         (["-v", 51], "--folds 51, but a class has 50 samples."),
@@ -537,6 +598,47 @@ def test_tune_shows_how_far_it_is(folder):
     assert process.wait() == 0
     os.close(parent)
     assert "tuning" in shown and "100%" in shown and "-c " in shown
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_names_every_option_and_three_examples(run, command):
+    code, out, _ = run(command, "-h")
+    assert code == 0 and (code, out, "") == run(command, "--help")
+    assert not re.search(r"<\w+>|\{\w+\}", out)  # no types of Python
+    examples = out.partition("Examples:\n")[2].splitlines()
+    assert len(examples) == 3 and all(f"maxmargin {command}" in line for line in examples)
+    described = out.partition("Options:\n")[2].partition("\n\n")[0].splitlines()
+    for line, following in itertools.pairwise([*described, ""]):
+        if line.startswith("  -"):  # an option has a text beside it, or on the next line
+            assert re.search(r"\S {2,}\S", line) or re.match(r" {5,}\S", following), line
+
+
+def test_options_of_other_svm_types_are_noted(run, folder):
+    code, _, err = run("train", "-p", 0.1, "-n", 0.5, "-s", 0, "iris.txt", "model")
+    assert code == 0 and err.splitlines() == [
+        "maxmargin: -p means nothing to C-SVC, as in svm-train.",
+        "maxmargin: -n means nothing to C-SVC, as in svm-train.",
+    ]
+    assert run("predict", "-b", 0, "iris.txt", "model", "out")[0] == 0
+    code, _, err = run("predict", "-b", 1, "iris.txt", "model", "out")
+    assert code == 2 and "-b: a model holds no probabilities" in err
+
+
+def test_a_process_of_its_own_leaves_out_what_it_does_not_need(folder):
+    code = (
+        "import sys\n"
+        "from maxmargin.cli import main\n"
+        "sys.argv = ['maxmargin', 'train', 'iris.txt', 'model', '-q']\n"
+        "try:\n    main()\n"
+        "except SystemExit as ended:\n    assert not ended.code\n"
+        "loaded = {'pandas.core', 'scipy.stats._stats_py', 'sklearn.datasets', 'dask',\n"
+        "          'matplotlib', 'maxmargin.cli.bench', 'maxmargin.search'} & set(sys.modules)\n"
+        "print(sorted(loaded))\n"
+        "import scipy.stats\n"
+        "print(scipy.stats.rankdata([3, 1, 2]).tolist(), scipy.stats.norm.cdf(0.0))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["[]", "[3.0, 1.0, 2.0] 0.5"], done.stderr
 
 
 def test_help_and_version(run):

@@ -6,25 +6,34 @@ standard error says what, and where).
 
 from __future__ import annotations
 
-import re
 import sys
-
-_LIBSVM_WEIGHT = re.compile(r"-w(?P<label>[^=]+)")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line, and end the process with its exit code."""
+    """Run the command line, and end the process with its exit code.
+
+    Parameters
+    ----------
+    arguments : list of str or None
+        None takes those of the process, which is then the command line's own.
+    """
     try:
-        from maxmargin.cli._app import app
+        from maxmargin.cli._app import app_for
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
         sys.exit(_complain("the command line needs typer and rich: pip install 'maxmargin[cli]'"))
+    from maxmargin.cli._arguments import translated
+    from maxmargin.cli._deferred import defer_imports
     from maxmargin.io.files import DataError
 
-    arguments = libsvm_weights(sys.argv[1:] if arguments is None else arguments)
+    own_process = arguments is None
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if own_process and arguments[:1] != ["bench"]:  # whose peers may need anything
+        defer_imports()
     try:
-        app(arguments, prog_name="maxmargin")
+        arguments = translated(arguments)
+        app_for(arguments)(arguments, prog_name="maxmargin")
     except DataError as error:
         sys.exit(_complain(str(error)))
     except OSError as error:
@@ -34,26 +43,11 @@ def main(arguments: list[str] | None = None) -> None:
             discard_output()
         sys.exit(_complain(f"{error.filename or 'output'}: {error.strerror}."))
     except ValueError as error:
-        sys.exit(_complain(str(error)))
+        sys.exit(_complain(str(error).partition("\n")[0]))
     except MemoryError as error:
         sys.exit(_complain(f"not enough memory ({error})."))
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def libsvm_weights(arguments: list[str]) -> list[str]:
-    """LIBSVM's ``-w1 5``, in which the option's name holds the label, as ``--weight 1=5``."""
-    result = []
-    rest = iter(arguments)
-    for argument in rest:
-        match = _LIBSVM_WEIGHT.fullmatch(argument)
-        if argument == "--":
-            result += [argument, *rest]
-        elif match and argument != "-w":
-            result += ["--weight", f"{match['label']}={next(rest, '')}"]
-        else:
-            result.append(argument)
-    return result
 
 
 def _complain(sentence: str) -> int:

@@ -1,30 +1,82 @@
-"""The commands, gathered; each is a module of its own."""
+"""The commands, each a module of its own that is loaded when it is asked for."""
 
 from __future__ import annotations
 
+import re
+from importlib import import_module
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand
 
 import maxmargin
-from maxmargin.cli.bench import bench
-from maxmargin.cli.demo import demo
-from maxmargin.cli.inspect import inspect
-from maxmargin.cli.predict import predict
-from maxmargin.cli.scale import scale
-from maxmargin.cli.train import train
-from maxmargin.cli.tune import tune
 
-app = typer.Typer(
-    name="maxmargin",
-    help="Support vector machines, trained fast and to a proven optimum.",
-    no_args_is_help=True,
-    add_completion=False,
-    # Errors of the user are caught in `main` and become a sentence; others show as they are.
-    pretty_exceptions_enable=False,
-)
-for command in (train, predict, scale, tune, inspect, demo, bench):
-    app.command()(command)
+# Three examples for each command, which its help shows.
+COMMANDS = {
+    "train": (
+        "maxmargin train -c 10 -g 0.05 a9a",
+        "maxmargin train -t 0 -w1 5 -v 5 a9a.xz",
+        "maxmargin train --label species iris.csv iris.npz --report iris.html",
+    ),
+    "predict": (
+        "maxmargin predict a9a.t a9a.model labels",
+        "maxmargin predict --scores --json test.csv iris.npz --label species",
+        "maxmargin scale -r ranges a9a.t | maxmargin predict - a9a.model",
+    ),
+    "scale": (
+        "maxmargin scale -s ranges train.txt train.scaled",
+        "maxmargin scale -r ranges test.txt test.scaled",
+        "maxmargin scale -l 0 sparse.txt.xz scaled.npz",
+    ),
+    "tune": (
+        "maxmargin tune a9a best.model",
+        "maxmargin tune -log2c -5,15,2 -log2g 3,-15,-2 -v 5 a9a",
+        "maxmargin tune -t 0 -log2c -3,3,1 --scoring f1 --plot grid.png a9a",
+    ),
+    "inspect": (
+        "maxmargin inspect a9a.model",
+        "maxmargin inspect iris.npz",
+        "maxmargin inspect iris.npz --json",
+    ),
+    "demo": (
+        "maxmargin demo",
+        "maxmargin demo --report demo.html",
+        "maxmargin demo --json",
+    ),
+    "bench": (
+        "maxmargin bench -c 10 -g 0.05 a9a",
+        "maxmargin bench --solver auto --solver smo --no-peers a9a",
+        "maxmargin bench --repeat 3 --json --label species iris.csv",
+    ),
+}
+
+
+class _Command(TyperCommand):
+    """A command whose help names options and values without their types in Python."""
+
+    def get_help(self, ctx) -> str:
+        text = re.sub(r"\{(\w+)\}", r"\1", super().get_help(ctx))
+        return re.sub(r" <\w+>", lambda match: " " * len(match[0]), text)
+
+
+def app_for(arguments: list[str]) -> typer.Typer:
+    """The program with the command that the arguments name, or with all if they name none."""
+    app = typer.Typer(
+        name="maxmargin",
+        help="Support vector machines, trained fast and to a proven optimum.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        # Errors of the user are caught in `main` and become a sentence; others show as they are.
+        pretty_exceptions_enable=False,
+    )
+    wanted = arguments[:1] if arguments[:1] and arguments[0] in COMMANDS else list(COMMANDS)
+    for name in wanted:
+        command = getattr(import_module(f"maxmargin.cli.{name}"), name)
+        lines = "\n".join(f"  {example}" for example in COMMANDS[name])
+        app.command(cls=_Command, epilog=f"\b\nExamples:\n{lines}")(command)
+    app.callback()(_options)
+    return app
 
 
 def _version(wanted: bool) -> None:
@@ -33,7 +85,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")

@@ -14,24 +14,35 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="LIBSVM text (also .gz, .bz2, .xz; - is standard input), .csv, .parquet or .npz.",
+        help="LIBSVM text (- is standard input), .csv, .parquet, .npz, .npy; also .gz, .bz2, .xz.",
     ),
 ]
 Label = Annotated[
     str | None,
     typer.Option("--label", metavar="COLUMN", help="CSV, Parquet: the column with the labels."),
 ]
-Cost = Annotated[float, typer.Option("--C", "-c", help="The price of a margin violation.")]
+Cost = Annotated[
+    float, typer.Option("--C", "-c", metavar="C", help="The price of a margin violation.")
+]
 Gamma = Annotated[
     str,
-    typer.Option("--gamma", "-g", help="A number, scale, or auto (LIBSVM's 1/features)."),
-]
+    typer.Option(
+        "--gamma", "-g", metavar="GAMMA",
+        help="A number; scale, which follows the spread of the data; auto or 0 for LIBSVM's "
+        "1/features.",
+    ),
+]  # fmt: skip
 Kernel = Annotated[
     str,
-    typer.Option("--kernel", "-t", help="linear, poly, rbf, sigmoid, precomputed, or 0 to 4."),
+    typer.Option(
+        "--kernel", "-t", metavar="KERNEL",
+        help="linear, poly, rbf, sigmoid, precomputed, or LIBSVM's 0 to 4.",
+    ),
+]  # fmt: skip
+Degree = Annotated[int, typer.Option("--degree", "-d", metavar="N", help="Degree of poly.")]
+Coef0 = Annotated[
+    float, typer.Option("--coef0", "-r", metavar="X", help="Constant of poly and sigmoid.")
 ]
-Degree = Annotated[int, typer.Option("--degree", "-d", help="Degree of poly.")]
-Coef0 = Annotated[float, typer.Option("--coef0", "-r", help="Constant of poly and sigmoid.")]
 Weights = Annotated[
     list[str] | None,
     typer.Option(
@@ -40,15 +51,29 @@ Weights = Annotated[
     ),
 ]  # fmt: skip
 Tolerance = Annotated[
-    float, typer.Option("--tol", "-e", help="The KKT violation at which training stops.")
+    float,
+    typer.Option("--tol", "-e", metavar="X", help="The KKT violation at which training stops."),
 ]
 CacheSize = Annotated[
-    str, typer.Option("--cache-size", "-m", help="Memory for kernel values in MB, or auto.")
+    str,
+    typer.Option(
+        "--cache-size", "-m", metavar="MB", help="Memory for kernel values in MB, or auto."
+    ),
 ]
-SolverName = Annotated[str, typer.Option("--solver", help="How to train.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Cores; all by default.")]
+SolverName = Annotated[
+    str, typer.Option("--solver", metavar="NAME", help="How to train; auto chooses for you.")
+]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", metavar="N", help="Cores; all by default.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+def gamma_value(text: str) -> float | str:
+    """A number, "scale" or "auto"; LIBSVM's 0 means 1/features."""
+    value = number_or(text, ("scale", "auto"), "--gamma")
+    return "auto" if value == 0 else value
 
 
 def kernel_name(text: str) -> str:

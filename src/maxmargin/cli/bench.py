@@ -50,15 +50,19 @@ def bench(
     coef0: options.Coef0 = 0.0,
     tol: options.Tolerance = 1e-3,
     solver: Annotated[
-        list[str] | None, typer.Option("--solver", help="Solvers to compare; may be repeated.")
+        list[str] | None,
+        typer.Option("--solver", metavar="NAME", help="Solvers to compare; may be repeated."),
     ] = None,
     peers: Annotated[bool, typer.Option(help="Also run other libraries.")] = True,
-    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Runs; the best counts.")] = 1,
+    repeat: Annotated[
+        int, typer.Option("--repeat", metavar="N", min=1, help="Runs; the best counts.")
+    ] = 1,
     label: options.Label = None,
     json: options.Json = False,
 ) -> None:
-    """Train on DATA with several solvers and libraries, and judge every answer alike.
+    """Compare solvers and libraries on DATA.
 
+    Every answer is judged alike, by its KKT violation recomputed in float64.
     Seconds are those of fit alone, after a first fit of a few samples.
     """
     from maxmargin import SVC
@@ -67,7 +71,7 @@ def bench(
     dataset = labelled(data, label, precomputed=kernel == "precomputed")
     parameters = {
         "C": C, "kernel": kernel, "degree": degree, "coef0": coef0, "tol": tol,
-        "gamma": options.number_or(gamma, ("scale", "auto"), "--gamma"),
+        "gamma": options.gamma_value(gamma),
     }  # fmt: skip
     contestants = {
         f"maxmargin {name}": SVC(solver=name, **parameters) for name in solver or ["auto"]

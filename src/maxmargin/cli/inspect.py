@@ -18,7 +18,10 @@ _PARAMETERS = {
 
 
 def inspect(model: Model, json: options.Json = False) -> None:
-    """Print the kernel, classes and support vectors of a model, and how it was trained."""
+    """Print what is in a model file.
+
+    Its kernel, classes and support vectors, and, where the file says so, how it was trained.
+    """
     from maxmargin.io import load_model
 
     estimator = load_model(model)

@@ -35,10 +35,13 @@ def predict(
     jobs: options.Jobs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
+    probability: Annotated[int, typer.Option("--probability", "-b", hidden=True)] = 0,
 ) -> None:
     """Predict the labels of data, and the accuracy where it has labels."""
     from maxmargin.io import load_model
 
+    if probability != 0:
+        raise DataError("-b: a model holds no probabilities; --scores prints decision values.")
     estimator = load_model(model)
     dataset = read_data(data, label=label, precomputed=estimator.kernel == "precomputed")
     dataset = _columns_of(dataset, estimator)

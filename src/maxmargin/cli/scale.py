@@ -16,6 +16,7 @@ from maxmargin.io.files import DataError, atomic_write, open_binary
 
 _BLOCK_VALUES = 2**20
 _MAX_FEATURE = 2**31 - 1
+_WORTH_A_NOTE = 1.1  # a few zeros fewer are no news
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +51,8 @@ def scale(
             metavar="OUT", help="LIBSVM text (also .gz, .bz2, .xz), .csv or .npz; else printed."
         ),
     ] = "-",
-    lower: Annotated[float, typer.Option("--lower", "-l", help="Lower end.")] = -1.0,
-    upper: Annotated[float, typer.Option("--upper", "-u", help="Upper end.")] = 1.0,
+    lower: Annotated[float, typer.Option("--lower", "-l", metavar="X", help="Lower end.")] = -1.0,
+    upper: Annotated[float, typer.Option("--upper", "-u", metavar="X", help="Upper end.")] = 1.0,
     save: Annotated[
         str | None, typer.Option("--save", "-s", metavar="FILE", help="Write the ranges.")
     ] = None,
@@ -62,9 +63,10 @@ def scale(
     label: options.Label = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Scale features to a range; features that never change are left out, as svm-scale does.
+    """Scale features to a range, as svm-scale does.
 
-    Scale the training data with --save, and the test data with --restore.
+    Scale the training data with --save, and the test data with --restore. Features that
+    never change are left out.
     """
     if save is not None and restore is not None:
         raise DataError("--save and --restore cannot be used together.")
@@ -86,7 +88,7 @@ def scale(
     except BrokenPipeError:  # the reader has seen enough
         discard_output()
     before, after = _nonzeros(dataset.X), _nonzeros(X)
-    if after > before and sp.issparse(X) and not quiet:
+    if after > _WORTH_A_NOTE * before and sp.issparse(X) and not quiet:
         note(
             f"zeros vanish: {before} values were not zero, now {after} are; --lower 0 keeps zeros "
             "where no value is negative."

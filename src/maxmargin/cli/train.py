@@ -32,19 +32,47 @@ def train(
     weight: options.Weights = None,
     tol: options.Tolerance = 1e-3,
     cache_size: options.CacheSize = "auto",
-    shrinking: Annotated[int, typer.Option("--shrinking", "-h", min=0, max=1)] = 1,
+    shrinking: Annotated[
+        int,
+        typer.Option(
+            "--shrinking",
+            "-h",
+            metavar="0|1",
+            min=0,
+            max=1,
+            help="Whether solvers set samples aside that seem settled.",
+        ),
+    ] = 1,
     folds: Annotated[
         int | None,
-        typer.Option("--folds", "-v", min=2, help="Cross-validate instead; no model is written."),
+        typer.Option(
+            "--folds",
+            "-v",
+            metavar="N",
+            min=2,
+            help="Cross-validate with N folds instead; no model is written.",
+        ),
     ] = None,
     solver: options.SolverName = "auto",
     multi_class: Annotated[
-        str, typer.Option("--multi-class", help="More than two classes: ovo or ovr.")
+        str,
+        typer.Option(
+            "--multi-class",
+            metavar="WAY",
+            help="More than two classes: ovo trains each pair, ovr each against the rest.",
+        ),
     ] = "ovo",
-    max_iter: Annotated[int, typer.Option("--max-iter", help="-1 for no limit.")] = -1,
-    time_limit: Annotated[float | None, typer.Option("--time-limit", help="In seconds.")] = None,
+    max_iter: Annotated[
+        int, typer.Option("--max-iter", metavar="N", help="Limit on iterations; -1 for none.")
+    ] = -1,
+    time_limit: Annotated[
+        float | None,
+        typer.Option("--time-limit", metavar="SECONDS", help="Limit on the time of training."),
+    ] = None,
     jobs: options.Jobs = None,
-    seed: Annotated[int, typer.Option("--seed", help="For folds and random choices.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="For folds and random choices.")
+    ] = 0,
     label: options.Label = None,
     report: Annotated[
         str | None, typer.Option("--report", metavar="HTML", help="Write a page about the fit.")
@@ -53,6 +81,8 @@ def train(
     quiet: options.Quiet = False,
     svm_type: Annotated[int, typer.Option("--svm-type", "-s", hidden=True)] = 0,
     probability: Annotated[int, typer.Option("--probability", "-b", hidden=True)] = 0,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", "-p", hidden=True)] = None,
+    nu: Annotated[float | None, typer.Option("--nu", "-n", hidden=True)] = None,
 ) -> None:
     """Train a model.
 
@@ -65,10 +95,13 @@ def train(
         raise DataError("-s: only 0, C-SVC, can be trained.")
     if probability != 0:
         raise DataError("-b: probabilities need Python: CalibratedClassifierCV(SVC()).")
+    for option, value in (("-p", epsilon), ("-n", nu)):
+        if value is not None and not quiet:
+            note(f"{option} means nothing to C-SVC, as in svm-train.")
     kernel = options.kernel_name(kernel)
     estimator = SVC(
         C=C, kernel=kernel, degree=degree, coef0=coef0, tol=tol, shrinking=bool(shrinking),
-        gamma=options.number_or(gamma, ("scale", "auto"), "--gamma"),
+        gamma=options.gamma_value(gamma),
         cache_size=options.number_or(cache_size, ("auto",), "--cache-size"),
         max_iter=max_iter, time_limit=time_limit, solver=solver, multi_class=multi_class,
         n_jobs=jobs, random_state=seed,
