@@ -136,10 +136,10 @@ def test_exact_step_is_the_minimum_on_the_line():
     lower, upper = np.zeros(40), rng.uniform(0.5, 2, 40)
     u, c = rng.normal(size=40), rng.normal(size=40)
     slope, curvature = c @ np.clip(u, lower, upper) - 3.0, 0.7
-    t = exact_step(u, -c, c, lower, upper, slope, curvature)
+    t = exact_step(u, -c, c, lower, upper, slope, curvature, np.zeros(40))
     derivative = slope + t * curvature - c @ np.clip(u - t * c, lower, upper)
     assert t > 0 and abs(derivative) <= 1e-5
-    assert exact_step(u, -c, c, lower, upper, slope + 4.0, curvature) == 0.0
+    assert exact_step(u, -c, c, lower, upper, slope + 4.0, curvature, np.zeros(40)) == 0.0
 
 
 @pytest.mark.parametrize("m", [1, 2, 47, 48, 49, 150])

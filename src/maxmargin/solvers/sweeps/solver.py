@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.problem import Problem
 from maxmargin.run import Run
-from maxmargin.solution import Solution
+from maxmargin.solution import Solution, Status
 from maxmargin.solvers.base import Solver
+from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.sweeps.backend import Backend
 from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
 from maxmargin.solvers.sweeps.run import SweepRun
@@ -39,6 +41,10 @@ class Sweeps(Solver):
         sweeps = SweepRun(problem, run, backend)
         status = sweeps.until_certified()
         certificate = sweeps.certificate()
+        if run.refine and problem.n <= constants.REFINED_SAMPLES and status is Status.CONVERGED:
+            # As with the other solvers, a small problem is solved to its exact optimum.
+            exact = replace(run, start=certificate.beta, start_residual=None)
+            certificate = Decomposition().solve(problem, exact).certificate or certificate
         seconds = {f"seconds_{part}": round(value, 6) for part, value in sweeps.seconds.items()}
         return Solution(
             certificate.beta, certificate.intercept, status, sweeps.n_iter,
