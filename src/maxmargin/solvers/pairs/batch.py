@@ -27,7 +27,7 @@ _FEW_SAMPLES = 64
 # Samples of a problem up to which pair steps without working sets are the faster way; fewer
 # where there is only one problem, which more than one thread could work on.
 _MOST_SAMPLES = 8192
-_MOST_SAMPLES_ALONE = 4096
+_MOST_SAMPLES_ALONE = 1024
 # Kernel values that the steps of one problem may read, about 0.1 s.
 _BUDGET = 50_000_000
 # Values that the problems of one compiled call have, about: some milliseconds.
