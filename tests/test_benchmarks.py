@@ -20,6 +20,7 @@ import _peers_judge as judging
 import _peers_output as output
 import breakdown
 import classes
+import command_line
 import data
 import everyday
 import peers
@@ -219,6 +220,15 @@ def test_small_fits_take_turns(capsys):
     assert [line.split()[0] for line in lines] == ["n20-d2", "iris"]
     for line in lines:
         assert line.count("/") == len(small.OPTIONS)
+
+
+@pytest.mark.slow
+def test_commands_take_turns(capsys):
+    pytest.importorskip("typer", reason="typer is not installed (extra cli).")
+    command_line.main(["--repeat", "1"])
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert len(lines) == len(command_line.COMMANDS)
+    assert all(re.search(r"\d\.\d\d s", line) for line in lines)
 
 
 def test_small_sets_are_what_their_names_say():

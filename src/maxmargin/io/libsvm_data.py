@@ -62,7 +62,7 @@ def write(file: IO[bytes], X, y: np.ndarray, name: str) -> None:
     """Write samples as LIBSVM text, such that they are read back to the last bit."""
     if y.dtype.kind not in "biuf":
         raise DataError(f"{name}: LIBSVM text holds numbers as labels, not {y[0]!r}.")
-    labels = tidy_labels(y) if y.dtype.kind == "f" else y.astype(np.int64, copy=False)
+    labels = tidy_labels(y) if y.dtype.kind == "f" else y.astype(int) if y.dtype.kind == "b" else y
     for label, pairs in zip(labels.tolist(), rows_as_text(X), strict=True):
         file.write(f"{label!r} {pairs}\n".encode())
 
