@@ -96,7 +96,8 @@ def extremes_of_block(residual, grow_penalty, shrink_penalty):
     return highest, lowest
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+# Python's error model would test each divisor for zero, and keep the loop from being vectorised.
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
 def gains_of_block(residual, shrink_penalty, row_i, diagonal, diagonal_i, highest, least, gains):
     """Decrease (f_i − f_t)² / (K_ii + K_tt − 2K_it) of the pairs (i, t), in single precision."""
     best, highest = np.float32(0.0), residual.dtype.type(highest)
