@@ -4,17 +4,21 @@ import re
 import shutil
 import struct
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import SVC
+from maxmargin import SVC, SVR, OneClassSVM
+from maxmargin._html_chart import _ticks
 from maxmargin.html_report import html_report
+from maxmargin.monitor import Progress
+from maxmargin.report import FitReport
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
 BROWSER_OPTIONS = [
@@ -46,6 +50,24 @@ class Outline(HTMLParser):
         self.texts.append(data.strip())
 
 
+def with_history(model):
+    """The model as if its problems had taken seconds: progress is kept ten times a second."""
+    report = model.fit_report_
+    problems = [
+        replace(
+            problem,
+            seconds=3.0 + k / 100,
+            history=tuple(
+                Progress(seconds, 100, violation, problem.objective * (1 - violation), 10)
+                for seconds, violation in ((0.1, 0.5), (1.0, 0.1), (2.0, 0.01))
+            ),
+        )
+        for k, problem in enumerate(report)
+    ]
+    model.fit_report_ = FitReport(problems, seconds=9.0, n_support=report.n_support, tol=report.tol)
+    return model
+
+
 @pytest.fixture(scope="module")
 def cancer():
     X, y = load_breast_cancer(return_X_y=True)
@@ -54,7 +76,7 @@ def cancer():
 
 def test_the_page_says_what_the_report_says(cancer):
     X, y = cancer
-    model = SVC(C=7, break_ties=True).fit(X, y)
+    model = with_history(SVC(C=7, break_ties=True).fit(X, y))
     page = html_report(model, X, y, title="my <data> & more")
     texts = Outline(page).texts
     assert "my <data> & more" in texts
@@ -71,6 +93,11 @@ def test_the_page_says_what_the_report_says(cancer):
     assert page.count("<svg") == 2 and page.count("<polyline") == 2
 
 
+def test_a_fit_of_a_moment_has_no_curves(cancer):
+    page = html_report(SVC().fit(*cancer), *cancer)
+    assert "<svg" not in page and "Solved within a moment" in page
+
+
 def test_the_page_needs_nothing_but_itself(cancer):
     page = html_report(SVC().fit(*cancer), *cancer)
     assert not re.search(r"https?:|//|@import|url\(|<script|<link|<img|\bsrc=|\bhref=", page)
@@ -79,8 +106,9 @@ def test_the_page_needs_nothing_but_itself(cancer):
 def test_many_classes():
     X, y = load_digits(return_X_y=True)
     X, y = X[:300], y[:300]
-    model = SVC().fit(X, y)
+    model = with_history(SVC(solver="smo").fit(X, y))
     page = html_report(model, X, y)
+    assert page.count("requested") == 1 and "requested (45 problems)" in Outline(page).texts
     assert "The 8 slowest of 45 problems." in Outline(page).texts
     assert page.count("<polyline") == 16
     assert page.count(" vs ") >= 45
@@ -112,11 +140,63 @@ def test_an_unfitted_model_is_refused():
         html_report(SVC(), *load_iris(return_X_y=True))
 
 
+def test_the_page_says_when_and_with_what_it_was_made(cancer):
+    texts = Outline(html_report(SVC().fit(*cancer), *cancer)).texts
+    [line] = [text for text in texts if text.startswith("Written ")]
+    assert re.match(r"Written \d{4}-\d\d-\d\d \d\d:\d\d UTC by maxmargin [\d.]+", line)
+    assert all(f"{name} " in line for name in ("scikit-learn", "numpy", "numba", "Python"))
+    assert texts[texts.index("features") + 1] == "30"
+
+
+def test_regression_and_outliers():
+    X, y = load_diabetes(return_X_y=True)
+    model = SVR(C=100.0, solver="smo").fit(X, y)
+    texts = Outline(html_report(model, X, y)).texts
+    assert "Errors (training data)" in texts
+    assert texts[texts.index("R²") + 1] == f"{model.score(X, y):.5g}"
+    detector = OneClassSVM(nu=0.2).fit(X)
+    outliers = int((detector.predict(X) < 0).sum())
+    texts = Outline(html_report(detector, X)).texts
+    assert f"{outliers} of {len(X)} samples are outliers ({100 * outliers / len(X):.2f}%)" in texts
+    with pytest.raises(ValueError, match="needs the labels or targets y"):
+        html_report(model, X)
+
+
+@pytest.mark.parametrize("lowest, highest", [(0.0, 0.0173), (-163.2, -4.0), (2.9, 3.0), (0.0, 7.0)])
+def test_ticks_are_round_and_few(lowest, highest):
+    ticks = _ticks(lowest, highest, False)
+    assert 2 <= len(ticks) <= 6 and lowest <= ticks[0] and ticks[-1] <= highest
+    steps = np.diff(ticks)
+    assert np.allclose(steps, steps[0])
+    mantissa = f"{steps[0]:.6e}".split("e")[0].rstrip("0").rstrip(".")
+    assert mantissa in ("1", "2", "5")
+
+
+@pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed (Debian package chromium).")
+@pytest.mark.parametrize("width", [400, 1300])
+def test_nothing_is_clipped(width, tmp_path):
+    """The page in a frame of that width: no element is wider than what shows it."""
+    X, y = load_digits(return_X_y=True)
+    model = with_history(SVC(solver="smo").fit(X[:400], y[:400]))
+    (tmp_path / "page.html").write_text(html_report(model, X[:400], y[:400]))
+    script = """<script>onload = () => { const page = document.querySelector("iframe")
+      .contentDocument; const wide = [...page.querySelectorAll("section, main, body")]
+      .filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.innerText.slice(0, 30));
+      document.title = "wide: " + JSON.stringify(wide); }</script>"""
+    frame = f'<iframe src="page.html" style="width:{width}px;height:900px;border:0"></iframe>'
+    (tmp_path / "frame.html").write_text(f"<title>not run</title>{script}{frame}")
+    command = [BROWSER, *BROWSER_OPTIONS, "--allow-file-access-from-files", "--dump-dom"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", (tmp_path / "frame.html").as_uri()]
+    dom = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "<title>wide: []</title>" in dom
+
+
 @pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed (Debian package chromium).")
 def test_a_real_browser_shows_it(cancer, tmp_path):
     """The page as the browser built it, and a picture of it that is not blank."""
     page = tmp_path / "page.html"
-    page.write_text(html_report(SVC(C=10).fit(*cancer), *cancer, title="In a browser"))
+    model = with_history(SVC(C=10).fit(*cancer))
+    page.write_text(html_report(model, *cancer, title="In a browser"))
 
     def browse(*options):
         command = [BROWSER, *BROWSER_OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", *options]

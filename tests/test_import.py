@@ -27,5 +27,7 @@ def test_public_names():
     for name in maxmargin.__all__:
         assert getattr(maxmargin, name) is not None
         assert name in dir(maxmargin)
-    with pytest.raises(AttributeError, match="no attribute 'LinearSVC'"):
+    assert len(set(dir(maxmargin))) == len(dir(maxmargin))
+    assert set(dir(maxmargin)) == {*maxmargin.__all__, "__version__"}
+    with pytest.raises(AttributeError, match="no attribute 'LinearSVC'; it has SVC, SVR"):
         _ = maxmargin.LinearSVC

@@ -1,13 +1,18 @@
 """The pictures show what the fitted model says."""
 
 import sys
+import warnings
+from itertools import pairwise
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_iris, make_moons
+from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC, SVCSearch
 from maxmargin.plotting import (
@@ -17,6 +22,7 @@ from maxmargin.plotting import (
     ScalingDisplay,
     plot_grid,
 )
+from maxmargin.plotting._style import colours
 from maxmargin.solvers import SMO
 
 matplotlib.use("Agg")
@@ -126,7 +132,7 @@ def test_convergence_ends_at_the_certificate(moons):
     display = ConvergenceDisplay.from_estimators(fits)
     assert list(display.lines_) == list(fits)
     assert display.tol == 1e-4
-    for name, (violation, distance) in display.lines_.items():
+    for name, [(violation, distance)] in display.lines_.items():
         report = fits[name].fit_report_[0]
         assert len(violation.get_xdata()) == len(report.history) + 1
         assert violation.get_xdata()[-1] == report.seconds
@@ -139,8 +145,77 @@ def test_convergence_of_one_problem_of_many():
     svc = SVC(solver="smo").fit(X, y)
     display = ConvergenceDisplay.from_estimators([svc, svc], problem=2)
     assert len(display.lines_) == 2
-    line = display.lines_["1: smo"][0]
+    line = display.lines_["1: smo"][0][0]
     assert line.get_xdata()[-1] == svc.fit_report_[2].seconds
+    with pytest.raises(ValueError, match="problem=3, but '1: smo' has 3 problems, numbered from 0"):
+        ConvergenceDisplay.from_estimators([svc], problem=3)
+
+
+def test_convergence_of_all_problems_has_one_name_a_fit():
+    X, y = load_digits(return_X_y=True)
+    svc = SVC(solver="smo").fit(X[:400], y[:400])
+    display = ConvergenceDisplay.from_estimators(svc)
+    assert [len(lines) for lines in display.lines_.values()] == [45]
+    labels = [text.get_text() for text in display.axes_[0].get_legend().get_texts()]
+    assert labels == ["smo, 45 problems", "tol"]
+    assert {ax.get_xscale() for ax in display.axes_} == {"log"}
+
+
+# What the eye needs: room, colours, names.
+
+
+def test_ten_classes_have_ten_colours():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300], y[:300]
+    display = BoundaryDisplay.from_estimator(
+        SVC().fit(X, y), X, y, projection=PCA(2).fit(X), grid_resolution=20
+    )
+    shown = {tuple(np.ravel(points.get_facecolor())) for points in display.points_}
+    assert len(shown) == 10
+    assert display.ax_.get_xlabel() == "pca0"
+
+
+def test_more_classes_than_colours_by_hand():
+    assert len(set(colours(25))) == 25
+
+
+def test_columns_of_a_frame_name_the_axes_without_a_warning(moons):
+    X, y = pd.DataFrame(moons[0], columns=["width", "height"]), moons[1]
+    model = make_pipeline(StandardScaler(), SVC()).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        display = BoundaryDisplay.from_estimator(model, X, y, grid_resolution=20)
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("width", "height")
+
+
+def test_the_legend_stays_inside_axes_of_a_user(moons):
+    figure, axes = plt.subplots(1, 2)
+    BoundaryDisplay.from_estimator(SVC().fit(*moons), *moons, grid_resolution=20, ax=axes[0])
+    figure.canvas.draw()
+    legend, inside = axes[0].get_legend().get_window_extent(), axes[0].get_window_extent()
+    assert inside.y0 <= legend.y0 and legend.y1 <= inside.y1
+
+
+@pytest.mark.parametrize("width", [3.0, 9.0])
+def test_labels_of_a_heat_map_do_not_overlap(moons, width):
+    grid = {"C": [1.0, 2.0], "gamma": list(np.logspace(-5, 2, 14))}
+    search = SVCSearch(grid, cv=2, refit=False).fit(*moons)
+    figure, ax = plt.subplots(figsize=(width, 3))
+    plot_grid(search, ax=ax)
+    figure.canvas.draw()
+    shown = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_visible()]
+    assert len(shown) > 3
+    assert all(left.x1 <= right.x0 for left, right in pairwise(shown))
+
+
+def test_ticks_of_a_scaling_plot_are_the_numbers_of_samples():
+    display = ScalingDisplay(n_samples=[500, 700, 900], seconds={"a": [1.0, 1.5, 2.1]}).plot()
+    display.figure_.canvas.draw()
+    assert [t.get_text() for t in display.ax_.get_xticklabels()] == ["900", "700", "500"]
+    low, high = display.ax_.get_ylim()
+    written = [t.get_text() for t in display.ax_.get_yticklabels()]
+    inside = [float(text) for text in written if low <= float(text) <= high]
+    assert inside == [1.0, 2.0]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits
 
 from maxmargin import SVC
+from maxmargin.estimators import documentation
 from maxmargin.report import FitReport
 
 FIELDS = ["solver", "reason", "status", "seconds", "n_iter", "kernel_evaluations", "n_support",
@@ -105,6 +106,42 @@ def test_text_is_a_short_table(models):
     assert many[-2].startswith("… 3 more") and many[-1].startswith("all 15")
     assert len(many) == 3 + 12 + 2
     assert repr(models["binary"].fit_report_).startswith("<FitReport: optimal")
+
+
+def test_why_is_one_phrase_a_kind(models):
+    one = models["binary"].fit_report_[0]
+    whys = [f"{n} samples fit one working set" for n in (310, 90, 1024)]
+    whys += [
+        "5000 samples: working sets of 1024",
+        "6000 samples: working sets of 1024",
+        "requested",
+    ]
+    problems = [dataclasses.replace(one, reason=why) for why in whys]
+    report = FitReport(problems, seconds=1.0, n_support=3, tol=1e-3)
+    assert report.reasons() == [
+        "90 to 1024 samples fit one working set (3 of 6 problems)",
+        "5000 to 6000 samples: working sets of 1024 (2 of 6 problems)",
+        "requested (1 of 6 problems)",
+    ]
+    assert report.reason == " | ".join(report.reasons())
+    assert FitReport(problems[:1], seconds=1.0, n_support=3, tol=1e-3).reason == whys[0]
+    same = FitReport(problems[-1:] * 4, seconds=1.0, n_support=3, tol=1e-3)
+    assert same.reason == "requested (4 problems)"
+    assert (
+        models["ovo"].fit_report_.reason == "15 problems together of 240 samples, in compiled code"
+    )
+
+
+def test_the_html_view_of_an_estimator_links_to_its_documentation(monkeypatch):
+    pages = {
+        "": None,
+        "https://docs.example/svm": "https://docs.example/svm/api.html#maxmargin.SVC",
+    }
+    for address, link in pages.items():
+        monkeypatch.setattr(documentation, "documentation_address", lambda address=address: address)
+        page = SVC()._repr_html_()
+        assert ("Documentation for SVC" in page) == (link is not None)
+        assert link is None or link in page
 
 
 class _Cells(HTMLParser):

@@ -34,8 +34,10 @@ def __getattr__(name: str):
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _MODULES:
         return importlib.import_module(f"maxmargin.{name}")
-    raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
+    raise AttributeError(
+        f"module 'maxmargin' has no attribute {name!r}; it has {', '.join(__all__)}"
+    )
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*__all__, "__version__"])

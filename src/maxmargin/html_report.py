@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import html
 import math
+import platform
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import is_outlier_detector
 
 import maxmargin
+from maxmargin._html_chart import chart
+from maxmargin.estimators.unwrap import fit_report, unwrap
 from maxmargin.report import FitReport, ProblemReport
 
 _CURVES = 8  # problems drawn; colours beyond that cannot be told apart
 _CLASSES = 30  # the largest confusion matrix that is shown as a whole
+_NARROW_MATRIX = 8  # the largest that half the width of the page has room for
 _POINTS = 500  # of a curve; more cannot be seen
 _ROWS = 200  # problems listed
-_DOTS = 40  # points of a curve that are still marked one by one
 
 _STYLE = """
 :root { --ink: #1c2430; --soft: #5c6675; --line: #d8dde5; --page: #f6f7f9; --card: #fff;
@@ -45,23 +50,38 @@ tbody th { font-weight: 500; } td { vertical-align: middle; } td.n, th.n { text-
   background: color-mix(in srgb, var(--tone) calc(var(--share) * 60%), transparent); }
 .bar { height: .7rem; min-width: 8rem; background: var(--line); border-radius: 3px; }
 .bar i { display: block; height: 100%; background: var(--c0); border-radius: 3px; }
-svg { width: 100%; min-width: 36rem; height: auto; display: block; }
-svg text { fill: var(--soft); font-size: 11px; }
+.charts { display: grid; gap: 1rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
+svg { width: 100%; height: auto; display: block; }
+svg text { fill: var(--soft); font-size: 12px; }
 svg .axis { stroke: var(--line); } svg .tol { stroke: var(--soft); stroke-dasharray: 4 3; }
 svg polyline { fill: none; stroke-width: 1.8; stroke-linejoin: round; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1rem; color: var(--soft); }
 .legend i { display: inline-block; width: .8rem; height: .8rem; border-radius: 2px;
   margin-right: .35rem; vertical-align: -1px; }
+@media (max-width: 44rem) { body { padding: 1rem .5rem; } section { padding: .8rem; }
+  th, td { overflow-wrap: anywhere; } .bar { min-width: 4rem; }
+  .matrix { font-size: 11px; } .matrix td { padding: .2rem; } .matrix th { padding: .1rem .2rem; }
+  .rows thead { display: none; } .rows, .rows tbody { display: block; }
+  .rows tr { display: grid; grid-template-columns: 1fr 1fr; padding: .3rem 0;
+    border-bottom: 1px solid var(--line); }
+  .rows th { grid-column: 1 / -1; } .rows td, .rows td.n { text-align: left; padding: 0; }
+  .rows td::before { content: attr(data-name) " "; color: var(--soft); } }
 """
 
 
-def html_report(model, X, y, *, title: str = "SVM", evaluated_on: str = "training data") -> str:
+def html_report(
+    model, X, y=None, *, title: str = "SVM", evaluated_on: str = "training data"
+) -> str:
     """A page about a fitted model: settings, certificate, convergence, support vectors, errors.
 
     Parameters
     ----------
-    model : fitted SVC with a `fit_report_`
-    X, y : samples and labels for the confusion matrix; training data or any other
+    model : fitted SVM with a `fit_report_`
+        Or a pipeline, a search or a calibrated model with one inside: the page is about that SVM,
+        and the predictions are those of the whole.
+    X, y : samples and labels or targets to judge it by; training data or any other
+        A `OneClassSVM` needs no y.
     title : what the data is called
     evaluated_on : what X and y are
 
@@ -70,20 +90,18 @@ def html_report(model, X, y, *, title: str = "SVM", evaluated_on: str = "trainin
     page : str
         HTML that needs nothing but itself.
     """
-    check_is_fitted(model, "fit_report_")
-    report = model.fit_report_
-    predicted, y = model.predict(X), np.asarray(y)
+    report = fit_report(model)
+    svm = unwrap(model).svm
     good = "good" if report.status == "converged" else ""
+    why = "".join(f'<p class="soft">{_text(phrase)}</p>' for phrase in report.reasons())
     sections = [
         f'<header><h1>{_text(title)}</h1><p class="status {good}">'
-        f'{_text(report._headline())}</p><p class="soft">{_text(report.reason)}</p></header>',
-        _section("Settings", _settings(model)),
+        f"{_text(report._headline())}</p>{why}</header>",
+        _section("Settings", _settings(svm)),
         _section("Certificate", _certificate(report)),
         _section("Convergence", _convergence(report), wide=True),
-        _section("Support vectors", _support_vectors(model)),
-        _section(
-            f"Confusion matrix ({_text(evaluated_on)})", _confusion(model.classes_, y, predicted)
-        ),
+        _section("Support vectors", _support_vectors(svm)),
+        _judgement(svm, y, np.asarray(model.predict(X)), evaluated_on),
     ]
     if len(report) > 1:
         sections.append(_section("Binary problems", _problems(report), wide=True))
@@ -92,7 +110,17 @@ def html_report(model, X, y, *, title: str = "SVM", evaluated_on: str = "trainin
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{_text(title)}</title><style>{_STYLE}</style></head>\n<body><main>"
         + "\n".join(sections)
-        + f'<p class="soft">maxmargin {maxmargin.__version__}</p></main></body></html>\n'
+        + f'<p class="soft wide">{_text(_made_by())}</p></main></body></html>\n'
+    )
+
+
+def _made_by() -> str:
+    """When and with what the page was made."""
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    libraries = [f"{name} {version(name)}" for name in ("scikit-learn", "numpy", "numba")]
+    return (
+        f"Written {now} by maxmargin {maxmargin.__version__}, {', '.join(libraries)}, "
+        f"Python {platform.python_version()}."
     )
 
 
@@ -107,11 +135,18 @@ def _section(heading: str, body: str, *, wide: bool = False) -> str:
 
 
 def _table(rows: Sequence[Sequence], head: Sequence[str] = (), caption: str = "") -> str:
-    """A table whose first column is a heading and whose numbers stand on the right."""
+    """A table whose first column is a heading and whose numbers stand on the right.
+
+    On a narrow screen the rows of one with a head become blocks, in which each value has the name
+    of its column before it.
+    """
 
     def cell(at: int, value) -> str:
-        tag = "th" if at == 0 else "td"
-        return f"<{tag}{' class=n' if head and numbers[at] else ''}>{_text(value)}</{tag}>"
+        number = " class=n" if head and numbers[at] else ""
+        if at == 0:
+            return f"<th{number}>{_text(value)}</th>"
+        name = f' data-name="{_text(head[at])}"' if head else ""
+        return f"<td{number}{name}>{_text(value)}</td>"
 
     numbers = [isinstance(value, int | float | np.number) for value in (rows[0] if rows else ())]
     top = "".join(
@@ -123,21 +158,30 @@ def _table(rows: Sequence[Sequence], head: Sequence[str] = (), caption: str = ""
         "<tr>" + "".join(cell(at, value) for at, value in enumerate(row)) + "</tr>" for row in rows
     )
     note = f'<p class="soft">{caption}</p>' if caption else ""
-    return f"<table>{top}<tbody>{body}</tbody></table>{note}"
+    kind = " class=rows" if head else ""
+    return f"<table{kind}>{top}<tbody>{body}</tbody></table>{note}"
 
 
 def _settings(model) -> str:
     """What differs from the defaults, and what every SVM has."""
     defaults = type(model)().get_params()
-    values = model.get_params()
-    always = ("C", "kernel", "gamma", "tol", "solver")
-    rows = [(name, values[name]) for name in always]
-    if not isinstance(model.gamma, int | float) and model.kernel != "precomputed":
-        rows[2] = ("gamma", f"{model.gamma} = {model._gamma:.5g}")
+    values = model.get_params(deep=False)
+    names = ("C", "nu", "epsilon", "kernel", "gamma", "tol", "solver")
+    always = {name: values[name] for name in names if name in values}
+    if model.kernel == "precomputed" or callable(model.kernel) or model.kernel == "linear":
+        del always["gamma"]
+    elif not isinstance(model.gamma, int | float):
+        always["gamma"] = f"{model.gamma} = {model._gamma:.5g}"
+    rows: list[tuple[str, object]] = [("model", type(model).__name__)]
+    rows += [
+        ("samples", model.shape_fit_[0]),
+        ("features", getattr(model, "n_features_in_", model.shape_fit_[1])),
+    ]
+    rows += always.items()
     rows += [
         (name, value)
         for name, value in values.items()
-        if name not in always and str(value) != str(defaults[name])
+        if name not in names and str(value) != str(defaults[name])
     ]
     return _table(rows, caption="Everything else is at its default.")
 
@@ -158,20 +202,52 @@ def _certificate(report: FitReport) -> str:
 
 
 def _support_vectors(model) -> str:
-    total, most = int(model.n_support_.sum()), max(1, int(model.n_support_.max()))
-    rows = []
-    for label, count in zip(model.classes_.tolist(), model.n_support_.tolist(), strict=True):
+    counts = np.atleast_1d(model.n_support_)
+    total, samples = int(counts.sum()), model.shape_fit_[0]
+    line = f"<p>{total} of {samples} samples ({100 * total / samples:.1f}%)</p>"
+    if not hasattr(model, "classes_"):
+        return line
+    rows, most = [], max(1, int(counts.max()))
+    for label, count in zip(model.classes_.tolist(), counts.tolist(), strict=True):
         width = 100 * count / most
         rows.append(
             f'<tr><th>{_text(label)}</th><td class="n">{count}</td>'
             f'<td><div class="bar"><i style="width:{width:.1f}%"></i></div></td></tr>'
         )
-    share = total / model.shape_fit_[0]
     return (
-        f"<p>{total} of {model.shape_fit_[0]} samples ({100 * share:.1f}%)</p>"
-        f"<table><thead><tr><th>class</th><th class=n>count</th><th></th></tr></thead>"
+        f"{line}<table><thead><tr><th>class</th><th class=n>count</th><th></th></tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
+
+
+def _judgement(svm, y, predicted: np.ndarray, evaluated_on: str) -> str:
+    """The section that compares predictions with what is known of the samples."""
+    where = f"({_text(evaluated_on)})"
+    if is_outlier_detector(svm):
+        outliers = int(np.count_nonzero(predicted < 0))
+        share = 100 * outliers / max(1, len(predicted))
+        line = f"<p>{outliers} of {len(predicted)} samples are outliers ({share:.2f}%)</p>"
+        return _section(f"Outliers {where}", line)
+    if y is None:
+        raise ValueError("html_report needs the labels or targets y of the samples in X.")
+    if hasattr(svm, "classes_"):
+        body = _confusion(np.asarray(svm.classes_), np.asarray(y), predicted)
+        wide = len(svm.classes_) > _NARROW_MATRIX
+        return _section(f"Confusion matrix {where}", body, wide=wide)
+    return _section(f"Errors {where}", _errors(np.asarray(y, dtype=np.float64), predicted))
+
+
+def _errors(y: np.ndarray, predicted: np.ndarray) -> str:
+    from sklearn.metrics import r2_score
+
+    errors = np.abs(predicted - y)
+    rows = [
+        ("R²", float(r2_score(y, predicted)) if len(y) > 1 else math.nan),
+        ("mean absolute error", float(errors.mean())),
+        ("root mean squared error", float(np.sqrt(np.mean(errors**2)))),
+        ("largest error", float(errors.max())),
+    ]
+    return _table(rows, caption=f"{len(y)} samples")
 
 
 def _confusion(classes: np.ndarray, y: np.ndarray, predicted: np.ndarray) -> str:
@@ -214,9 +290,9 @@ def _problems(report: FitReport) -> str:
 def _convergence(report: FitReport) -> str:
     """Violation over time on a logarithmic scale, and the objective beside it."""
     slowest = sorted(report.problems, key=lambda problem: -problem.seconds)[:_CURVES]
-    drawn = [problem for problem in slowest if problem.history]
+    drawn = [problem for problem in slowest if len(problem.history) > 1]
     if not drawn:
-        return "<p class=soft>The solver kept no history.</p>"
+        return "<p class=soft>Solved within a moment; progress is kept ten times a second.</p>"
     legend = ""
     if len(report) > 1:
         legend = "".join(
@@ -227,14 +303,14 @@ def _convergence(report: FitReport) -> str:
             f"The {len(drawn)} slowest of {len(report)} problems." if len(report) > _CURVES else ""
         )
         legend = f'<div class="legend">{legend}</div><p class="soft">{few}</p>'
-    violation = _chart(
+    violation = chart(
         [_curve(problem, "kkt_violation", problem.kkt_violation) for problem in drawn],
         "KKT violation", logarithmic=True, level=report.tol,
     )  # fmt: skip
-    objective = _chart(
+    objective = chart(
         [_curve(problem, "objective", problem.objective) for problem in drawn], "objective"
     )
-    return legend + violation + objective
+    return f'{legend}<div class="charts">{violation}{objective}</div>'
 
 
 def _curve(problem: ProblemReport, name: str, end: float) -> list[tuple[float, float]]:
@@ -244,74 +320,3 @@ def _curve(problem: ProblemReport, name: str, end: float) -> list[tuple[float, f
     points = [(line.seconds, getattr(line, name)) for line in history[::step]]
     points.append((max(problem.seconds, history[-1].seconds), end))
     return [point for point in points if math.isfinite(point[1])]
-
-
-def _chart(
-    curves: list[list[tuple[float, float]]],
-    name: str,
-    *,
-    logarithmic: bool = False,
-    level: float | None = None,
-) -> str:
-    """A line chart as SVG."""
-    width, height, left, right, top, bottom = 900, 230, 70, 15, 22, 28
-    values = [value for curve in curves for _, value in curve] + ([level] if level else [])
-    if logarithmic:
-        floor = min((value for value in values if value > 0), default=1.0)
-        values = [math.log10(max(value, floor)) for value in values]
-    lowest, highest = min(values), max(values)
-    if highest - lowest < 1e-12 * max(1.0, abs(highest)):
-        lowest, highest = lowest - 0.5, highest + 0.5
-    end = max(max(seconds for seconds, _ in curve) for curve in curves) or 1.0
-
-    def x(seconds: float) -> float:
-        return left + (width - left - right) * seconds / end
-
-    def y(value: float) -> float:
-        value = math.log10(max(value, floor)) if logarithmic else value
-        return top + (height - top - bottom) * (highest - value) / (highest - lowest)
-
-    parts = [f'<text x="4" y="12">{name}</text>']
-    for tick in _ticks(lowest, highest, logarithmic):
-        at = y(tick)
-        parts.append(
-            f'<line class="axis" x1="{left}" x2="{width - right}" y1="{at:.1f}" y2="{at:.1f}"/>'
-            f'<text x="{left - 6}" y="{at + 4:.1f}" text-anchor="end">{tick:.4g}</text>'
-        )
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        anchor = "end" if share == 1 else "middle"
-        parts.append(
-            f'<text x="{x(share * end):.1f}" y="{height - 8}" text-anchor="{anchor}">'
-            f"{share * end:.3g} s</text>"
-        )
-    if level:
-        at = y(level)
-        parts.append(
-            f'<line class="tol" x1="{left}" x2="{width - right}" y1="{at:.1f}" y2="{at:.1f}"/>'
-            f'<text x="{width - right}" y="{at - 4:.1f}" text-anchor="end">tol {level:g}</text>'
-        )
-    for colour, curve in enumerate(curves):
-        places = [(f"{x(seconds):.1f}", f"{y(value):.1f}") for seconds, value in curve]
-        points = " ".join(",".join(place) for place in places)
-        parts.append(f'<polyline style="stroke:var(--c{colour})" points="{points}"/>')
-        if len(places) <= _DOTS:
-            dots = "".join(
-                f'<circle cx="{across}" cy="{down}" r="2.5"/>' for across, down in places
-            )
-            parts.append(f'<g style="fill:var(--c{colour})">{dots}</g>')
-    return (
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{name} over time">'
-        f"{''.join(parts)}</svg>"
-    )
-
-
-def _ticks(lowest: float, highest: float, logarithmic: bool) -> list[float]:
-    """Round numbers between the ends; powers of ten on a logarithmic scale."""
-    if logarithmic:
-        powers = range(math.ceil(lowest - 1e-9), math.floor(highest + 1e-9) + 1)
-        return [10.0**power for power in powers[:: max(1, len(powers) // 6)]]
-    step = 10 ** math.floor(math.log10((highest - lowest) / 2))
-    while (highest - lowest) / step > 6:
-        step *= 2
-    first = math.ceil(lowest / step)
-    return [at * step for at in range(first, math.floor(highest / step) + 1)]

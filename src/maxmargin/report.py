@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import math
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -13,6 +15,7 @@ _STATUS_ORDER = ("interrupted", "time_limit", "max_iter", "stalled", "converged"
 _COLUMNS = ("problem", "solver", "status", "seconds", "n_iter", "n_support", "kkt_violation",
             "duality_gap", "objective")  # fmt: skip
 _ROWS_SHOWN = 12
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,12 @@ class ReportTable(Sequence[ProblemReport]):
         own = [self._same[name]] if len(self._others) < len(self) else []
         return own + [getattr(report, name) for report in self._others.values()]
 
+    def reasons(self) -> Counter[str]:
+        """Each reason, and for how many problems it holds."""
+        counts = Counter({self._same["reason"]: len(self) - len(self._others)})
+        counts.update(report.reason for report in self._others.values())
+        return +counts
+
 
 class FitReport:
     """The reports of all binary problems, and the same fields for the fit as a whole.
@@ -156,7 +165,21 @@ class FitReport:
 
     @property
     def reason(self) -> str:
-        return self._distinct("reason")
+        return " | ".join(self.reasons())
+
+    def reasons(self) -> list[str]:
+        """One phrase for each kind of reason, with the number of problems that it holds for."""
+        if isinstance(self.problems, ReportTable):
+            counts = self.problems.reasons()
+        else:
+            counts = Counter(problem.reason for problem in self.problems)
+        kinds = _by_kind(counts)
+        total = len(self.problems)
+        if len(kinds) == 1 and (total == 1 or kinds[0][0].startswith(f"{total} ")):
+            return [kinds[0][0]]
+        if len(kinds) == 1:
+            return [f"{kinds[0][0]} ({total} problems)"]
+        return [f"{phrase} ({count} of {total} problems)" for phrase, count in kinds]
 
     @property
     def status(self) -> str:
@@ -245,6 +268,25 @@ class FitReport:
             f"<table><thead><tr>{cells('th', list(_COLUMNS))}</tr></thead>"
             f"<tbody>{body}</tbody></table>"
         )
+
+
+def _by_kind(counts: Counter[str]) -> list[tuple[str, int]]:
+    """Reasons that differ in their numbers alone as one, with the range of each number."""
+    kinds: dict[str, list[tuple[str, int]]] = {}
+    for reason, count in counts.items():
+        kinds.setdefault(_NUMBER.sub("#", reason), []).append((reason, count))
+    phrases = []
+    for members in kinds.values():
+        columns = zip(*(_NUMBER.findall(reason) for reason, _ in members))
+        ranges = iter([_range(column) for column in columns])
+        phrase = _NUMBER.sub(lambda match: next(ranges), members[0][0])  # noqa: B023
+        phrases.append((phrase, sum(count for _, count in members)))
+    return sorted(phrases, key=lambda kind: -kind[1])
+
+
+def _range(numbers: tuple[str, ...]) -> str:
+    low, high = min(numbers, key=float), max(numbers, key=float)
+    return low if low == high else f"{low} to {high}"
 
 
 def _text(value) -> str:

@@ -11,13 +11,14 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.callback import CallbackSupportMixin
 
 from maxmargin.estimators.deferred import dask_collections, training
+from maxmargin.estimators.documentation import DocumentedMixin
 from maxmargin.estimators.inputs import is_dask_collection
 
 # Of sparse data up to this size gamma="scale" has the same bits as of the same dense data.
 _DENSIFIED_ENTRIES = 2**16
 
 
-class BaseSVM(CallbackSupportMixin, BaseEstimator):
+class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
     """What all estimators share. An estimator adds its parameters, and
 
     - `_formulation`: the name that solvers declare to solve,

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators.svc import SVC
 from maxmargin.io import libsvm_data
 from maxmargin.io.files import DataError, atomic_write, display_name, open_binary
 from maxmargin.io.model_schema import check_is_svc, fitted_svc
 from maxmargin.io.schema import shown
+from maxmargin.io.wrapped import bare_model
 
 # LIBSVM's names of the kernels, and which parameters each writes.
 _KERNELS = {
@@ -44,8 +44,8 @@ def save_libsvm_model(model: SVC, path: str | os.PathLike) -> None:
         two classes trained as pairs (``multi_class="ovo"``).
     path : file name
     """
+    model = bare_model(model)
     check_is_svc(model)
-    check_is_fitted(model)
     labels = libsvm_labels(model, model.classes_)
     dual_coef = model._dual_coef_
     dual_coef = dual_coef.toarray() if sp.issparse(dual_coef) else dual_coef

@@ -14,7 +14,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators.svc import SVC
 from maxmargin.io.files import DataError, atomic_write, display_name, format_suffix
@@ -33,6 +32,7 @@ from maxmargin.io.schema import (
     record_of,
 )
 from maxmargin.io.solver_options import solver_from_parts, solver_parts
+from maxmargin.io.wrapped import bare_model
 from maxmargin.monitor import Progress
 from maxmargin.report import FitReport, ProblemReport, plain
 from maxmargin.solution import Status
@@ -79,6 +79,9 @@ _CLASS_WEIGHT = OneOf((Items(Items(_LABEL, 2)), Text(("balanced",)), Nothing()))
 def save_model(model: SVC, path: str | os.PathLike) -> None:
     """Write a fitted SVC: ``.npz`` for all of it, any other name for a LIBSVM model.
 
+    Of a search its best model is written. A pipeline with a scaler, or a calibrated model, is
+    refused: a file holds the SVM alone, and ``joblib.dump`` the whole.
+
     What a file cannot hold is refused in a sentence before the file is opened: kernels
     that are Python functions, probabilities, solvers that are not maxmargin's own. A
     `random_state` that is a generator, not a number, is the one thing that comes back
@@ -87,8 +90,8 @@ def save_model(model: SVC, path: str | os.PathLike) -> None:
     if format_suffix(path) != ".npz":
         save_libsvm_model(model, path)
         return
+    model = bare_model(model)
     check_is_svc(model)
-    check_is_fitted(model)
     arrays = _arrays(model)
     # Whatever could not be read again is not written in the first place.
     _model(arrays, display_name(path))

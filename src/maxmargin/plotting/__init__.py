@@ -3,7 +3,8 @@
 matplotlib is needed only when something is drawn: ``pip install maxmargin[plot]``.
 """
 
-from maxmargin.plotting.fits import BoundaryDisplay, ConvergenceDisplay
+from maxmargin.plotting.boundary import BoundaryDisplay
+from maxmargin.plotting.convergence import ConvergenceDisplay
 from maxmargin.plotting.grid import GridDisplay, plot_grid
 from maxmargin.plotting.scaling import ScalingDisplay
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 # One colour a class: blue and orange for two, then further ones that colour-blind eyes tell apart.
-COLOURS = ("#2f6db3", "#d9822b", "#3a9c6b", "#b3476b", "#7a5bb5", "#8c7a3d", "#4aa8b8", "#777777")
+COLOURS = (
+    "#2f6db3", "#d9822b", "#3a9c6b", "#b3476b", "#7a5bb5",
+    "#8c7a3d", "#4aa8b8", "#777777", "#e3b505", "#4f2d1f",
+)  # fmt: skip
 
 
 def pyplot(caller: str):
@@ -14,3 +17,26 @@ def pyplot(caller: str):
             f"{caller} needs matplotlib; install it with `pip install maxmargin[plot]`."
         ) from error
     return plt
+
+
+def colours(count: int) -> list:
+    """As many colours, no two alike."""
+    if count <= len(COLOURS):
+        return list(COLOURS[:count])
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colormaps["turbo"](k / (count - 1))) for k in range(count)]
+
+
+def legend(ax, own_figure: bool, entries: int | None = None) -> None:
+    """Below axes of our own figure, where it hides nothing; inside axes that a user gave us."""
+    if own_figure:
+        count = entries or len(ax.get_legend_handles_labels()[0])
+        columns = 2 if count <= 4 else 3 if count <= 12 else 5
+        ax.legend(
+            loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=columns, fontsize=9,
+            frameon=False,
+        )  # fmt: skip
+    else:
+        ax.legend(loc="best", fontsize=7, framealpha=0.8)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from numbers import Real
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.plotting._style import pyplot
 
-# Up to this many cells have room for their score.
+# Cells of this width in points have room for their score, and up to this many are not too many.
+_TEXT_WIDTH = 24.0
 _CELLS_WITH_TEXT = 150
 
 
@@ -43,6 +45,7 @@ class GridDisplay:
         Parameters
         ----------
         search : fitted search
+            Of an SVC or of a pipeline with one; or a pipeline that ends in a search.
         x, y : str, default=None
             Parameters of the two axes; None takes gamma and C where the grid has them,
             else those with most values. Of candidates that differ only in others,
@@ -53,8 +56,7 @@ class GridDisplay:
             Where to draw; None makes a new figure.
         """
         pyplot("GridDisplay")
-        check_is_fitted(search, "cv_results_")
-        results = search.cv_results_
+        results = _results(search)
         means, score_name = _means(results, score)
         columns = {
             name.removeprefix("param_"): column
@@ -87,11 +89,12 @@ class GridDisplay:
             self.best_ = ax.add_patch(
                 plt.Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, ec="#d62728", lw=2.2)
             )
-        if self.scores.size <= _CELLS_WITH_TEXT:
+        if _width(ax) / columns >= _TEXT_WIDTH and self.scores.size <= _CELLS_WITH_TEXT:
             self._write_scores(ax)
         for axis, name, values in zip((ax.xaxis, ax.yaxis), self.names, self.values):
             axis.set_ticks(range(len(values)), _labels(values))
-            axis.set_label_text(name or "")
+            axis.set_label_text((name or "").rpartition("__")[2])
+        _make_room(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -126,11 +129,27 @@ def _axes(columns: dict, x: str | None, y: str | None) -> tuple[str | None, str 
         raise ValueError(f"x and y must be two parameters, not both {x!r}.")
     by_count = sorted(columns, key=lambda name: -len(_distinct(columns[name])))
     many = [name for name in by_count if len(_distinct(columns[name])) > 1]
+    gammas, costs = _called("gamma", many), _called("C", columns)
     if x is None:
-        x = next((name for name in ("gamma", *many) if name in many and name not in (y, "C")), None)
+        x = next((name for name in (*gammas, *many) if name != y and name not in costs), None)
     if y is None:
-        y = next((name for name in ("C", *many, *by_count) if name in columns and name != x), None)
+        y = next((name for name in (*costs, *many, *by_count) if name != x), None)
     return x, y
+
+
+def _called(parameter: str, names) -> list[str]:
+    """The names that end in a parameter: that of a step of a pipeline has the step's before it."""
+    return [name for name in names if name.rpartition("__")[2] == parameter]
+
+
+def _results(search) -> dict:
+    """The results of a search, which may be the last step of a pipeline."""
+    while isinstance(search, Pipeline):
+        search = search.steps[-1][1]
+    if not hasattr(search, "fit"):
+        raise TypeError(f"plot_grid draws a fitted search, not {type(search).__name__}.")
+    check_is_fitted(search, "cv_results_")
+    return search.cv_results_
 
 
 def _distinct(column) -> list:
@@ -144,17 +163,45 @@ def _distinct(column) -> list:
 
 
 def _labels(values: list) -> list[str]:
-    """Values as labels; powers of two as such, since grids are made of them."""
+    """Values as labels; powers of two and ten as such, since grids are made of them."""
     numbers = [v for v in values if isinstance(v, Real) and not isinstance(v, bool)]
-    exponents = [float(np.log2(float(v))) if float(v) > 0 else np.nan for v in numbers]
-    powers = all(e.is_integer() for e in exponents) and max(map(abs, exponents), default=0) > 3
+    base = next((base for base in (2, 10) if _are_powers(numbers, base)), None)
     return [
-        _number(float(value), powers)
-        if value in numbers
-        else getattr(value, "__name__", str(value))
+        _number(float(value), base) if value in numbers else getattr(value, "__name__", str(value))
         for value in values
     ]
 
 
-def _number(value: float, power: bool) -> str:
-    return f"$2^{{{round(np.log2(value))}}}$" if power else f"{value:g}"
+def _are_powers(numbers: list, base: int) -> bool:
+    """Whether all are whole powers of the base, and some too large or small to be written out."""
+    if any(float(v) <= 0 for v in numbers):
+        return False
+    exponents = [np.log(float(v)) / np.log(base) for v in numbers]
+    whole = all(abs(e - round(e)) < 1e-9 for e in exponents)
+    return whole and base ** max(map(abs, exponents), default=0) > 8
+
+
+def _number(value: float, base: int | None) -> str:
+    if base is None:
+        return f"{value:.3g}"
+    return f"${base}^{{{round(np.log(value) / np.log(base))}}}$"
+
+
+def _width(ax) -> float:
+    """The width of axes in points."""
+    return ax.get_window_extent().width * 72 / ax.figure.dpi
+
+
+def _make_room(ax) -> None:
+    """Turn the labels of the x axis where side by side they would run into each other."""
+    labels, points = ax.get_xticklabels(), _width(ax)
+    size = labels[0].get_fontsize() if labels else 10
+    longest = max(
+        (len(label.get_text().strip("$").replace("^{", "")) for label in labels), default=0
+    )
+    if longest * 0.6 * size + 6 <= points / max(len(labels), 1):
+        return
+    for at, label in enumerate(labels):
+        label.set_rotation(90)
+        # Where even turned labels have no room, some are left out.
+        label.set_visible(at % int(np.ceil(1.2 * size * len(labels) / points)) == 0)

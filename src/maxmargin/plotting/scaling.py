@@ -10,10 +10,12 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from maxmargin.plotting._style import COLOURS, pyplot
+from maxmargin.estimators.unwrap import svm_of
+from maxmargin.plotting._style import colours, pyplot
 
 _SIZES = 5
 _POINTS_FOR_EXPONENT = 3
+_LABELS = 6  # of numbers of samples that have room on the axis
 
 
 class ScalingDisplay:
@@ -46,7 +48,8 @@ class ScalingDisplay:
 
         Parameters
         ----------
-        estimators : {name: SVC}, or a list of SVCs, named by their solvers
+        estimators : {name: estimator}, or a list of estimators
+            In a list they are named by the solver of the SVM inside, or by their class.
         X, y : the samples
         sizes : numbers of samples, default=None
             None takes five, each twice the last, up to all.
@@ -61,7 +64,7 @@ class ScalingDisplay:
         """
         pyplot("ScalingDisplay")
         if not isinstance(estimators, Mapping):
-            estimators = {f"{k}: {one.solver}": one for k, one in enumerate(estimators, start=1)}
+            estimators = {f"{k}: {_name(one)}": one for k, one in enumerate(estimators, start=1)}
         n = _num_samples(X)
         sizes = sorted(sizes) if sizes is not None else [n >> k for k in range(_SIZES)][::-1]
         if not len(sizes) or sizes[0] < 2 or sizes[-1] > n:
@@ -85,9 +88,9 @@ class ScalingDisplay:
             _, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
         n = np.asarray(self.n_samples, dtype=np.float64)
         self.lines_, self.exponents_ = {}, {}
-        for k, (name, times) in enumerate(self.seconds.items()):
+        for (name, times), colour in zip(self.seconds.items(), colours(len(self.seconds))):
             fit = _power_law(n, np.asarray(times, dtype=np.float64))
-            label, colour = name, COLOURS[k % len(COLOURS)]
+            label = name
             if fit is not None:
                 label = f"{name}: $n^{{{fit[0]:.2f}}}$"
                 ax.plot(n, np.exp(fit[1]) * n ** fit[0], color=colour, linewidth=0.8, alpha=0.6)
@@ -96,10 +99,34 @@ class ScalingDisplay:
                 n, times, color=colour, marker="o", markersize=4, linestyle="--", label=label
             )[0]
         ax.set(xlabel="samples", ylabel="seconds", xscale="log", yscale="log")
+        _mark(ax, self.n_samples)
         ax.grid(linewidth=0.3)
-        ax.legend(fontsize=8)
+        ax.legend(fontsize=8, framealpha=0.8)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def _name(estimator) -> str:
+    """The solver of the SVM in an estimator, or the class of one that has none."""
+    solver = getattr(svm_of(estimator), "solver", None)
+    if solver is None:
+        return type(estimator).__name__
+    return solver if isinstance(solver, str) else solver.name
+
+
+def _mark(ax, n_samples: Sequence[int]) -> None:
+    """Ticks at the numbers of samples, written out; of times that span little, at 1, 2 and 5."""
+    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
+
+    every = -(-len(n_samples) // _LABELS)
+    ax.set_xticks(list(n_samples)[::-1][::every], minor=False)
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    ax.xaxis.set_minor_locator(NullLocator())
+    low, high = ax.get_ylim()
+    if high < 100 * low:
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _time(estimator, X, y, repeat: int) -> float:

@@ -1,0 +1,110 @@
+"""The SVM inside pipelines, searches, calibrated models and other wrappers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from maxmargin.estimators.prediction import KernelModel
+from maxmargin.report import FitReport
+
+# Where wrappers keep what they were fitted to: searches, then thresholds, targets and the like,
+# and last the parameter of a frozen model, which is fitted itself.
+_FITTED = ("best_estimator_", "estimator_", "regressor_", "base_estimator_")
+_GIVEN = ("estimator", "regressor")
+
+
+@dataclass(frozen=True)
+class Unwrapped:
+    """A fitted SVM, and what stands between it and the data of its user.
+
+    Attributes
+    ----------
+    svm : the fitted SVM
+    before : the fitted transformers that samples pass through on their way to it
+    after : the wrappers that turn its answers into others, such as probabilities
+    """
+
+    svm: Any
+    before: tuple = ()
+    after: tuple = ()
+
+    def features(self, X):
+        """Samples as the SVM sees them."""
+        for step in self.before:
+            X = step.transform(X)
+        return X
+
+
+def unwrap(model) -> Unwrapped:
+    """The fitted SVM of a model, whatever is wrapped around it.
+
+    Raises
+    ------
+    TypeError, ValueError, NotFittedError
+        One sentence that says why there is no such SVM.
+    """
+    if isinstance(model, KernelModel):
+        check_is_fitted(model)
+        return Unwrapped(model)
+    if isinstance(model, Pipeline):
+        inner = unwrap(model.steps[-1][1])
+        steps = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
+        # Samplers, which other libraries put into pipelines, pass new samples on as they are.
+        passed = tuple(step for step in steps if hasattr(step, "transform"))
+        return replace(inner, before=passed + inner.before)
+    inner = unwrap(_fitted_inside(model))
+    if hasattr(model, "best_estimator_") or type(model).__name__ == "FrozenEstimator":
+        return inner  # answers as the model inside does
+    return replace(inner, after=(model, *inner.after))
+
+
+def fit_report(model) -> FitReport:
+    """The report of the SVM in a fitted model."""
+    svm = unwrap(model).svm
+    if not hasattr(svm, "fit_report_"):
+        raise ValueError(
+            f"This {type(svm).__name__} has no fit_report_: it was read from a file or made from "
+            "another library's model, and not fitted here."
+        )
+    return svm.fit_report_
+
+
+def svm_of(model) -> Any:
+    """The SVM of a model that need not be fitted, or None."""
+    while model is not None and not isinstance(model, KernelModel):
+        if isinstance(model, Pipeline):
+            model = model.steps[-1][1]
+        else:
+            model = next((getattr(model, name) for name in _GIVEN if hasattr(model, name)), None)
+    return model
+
+
+def _fitted_inside(model):
+    name = type(model).__name__
+    if svm_of(model) is None and not hasattr(model, "best_estimator_"):
+        raise TypeError(f"{name} holds no SVM of maxmargin.")
+    calibrated = getattr(model, "calibrated_classifiers_", None)
+    if calibrated is not None:
+        if len(calibrated) > 1:
+            raise ValueError(
+                f"{name} holds {len(calibrated)} SVMs, each fitted to a part of the samples; fit "
+                "it with ensemble=False, or choose one: calibrated_classifiers_[0].estimator."
+            )
+        return calibrated[0].estimator
+    if name == "FrozenEstimator":
+        return model.estimator
+    if hasattr(model, "cv_results_") and not hasattr(model, "best_estimator_"):
+        raise ValueError(f"{name} kept no fitted model; fit it with refit=True.")
+    for attribute in _FITTED:
+        if hasattr(model, attribute):
+            return getattr(model, attribute)
+    if hasattr(model, "estimators_"):
+        raise ValueError(
+            f"{name} holds {len(model.estimators_)} SVMs; choose one of its estimators_."
+        )
+    raise NotFittedError(f"This {name} instance is not fitted yet; call 'fit' first.")

@@ -1,0 +1,239 @@
+"""The decision boundary in the plane of two features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.estimators.unwrap import Unwrapped, unwrap
+from maxmargin.plotting._style import colours, legend, pyplot
+
+_MARGIN = 0.06
+# A coefficient within this part of its bound is at it, whatever the rounding of a stored product.
+_AT_BOUND = 1.0 - 1e-9
+# Decision values beyond this get the deepest shade: what matters lies about the margin, ±1.
+_DEEPEST = 3.0
+
+
+class BoundaryDisplay:
+    """The decision boundary of a classifier or of a `OneClassSVM`, with its support vectors.
+
+    Make one with :meth:`from_estimator`.
+
+    Attributes
+    ----------
+    ax_, figure_ : where it was drawn
+    surface_ : the shading of the decision function (two classes) or of the classes
+    points_, free_, bounded_ : the markers of the samples, of the support vectors on the margin
+        (0 < α < C), and of those at the bound C; None where there are none. Of a solver
+        without bounds all support vectors are in `free_`
+    """
+
+    def __init__(
+        self, *, grid, values, points, labels, classes, support, bounded,
+        names=("", ""), levels=(-1.0, 0.0, 1.0),
+    ):  # fmt: skip
+        self.grid = grid
+        self.values = values
+        self.points = points
+        self.labels = labels
+        self.classes = classes
+        self.support = support
+        self.bounded = bounded
+        self.names = names
+        self.levels = levels
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, X, y=None, *, projection=None, sample_weight=None, grid_resolution=200,
+        ax=None,
+    ) -> BoundaryDisplay:  # fmt: skip
+        """Draw the boundary of a fitted model, in the units of X.
+
+        Parameters
+        ----------
+        estimator : fitted SVC, NuSVC or OneClassSVM
+            Or a pipeline, a search or a calibrated model with one inside. The boundary is that of
+            the SVM; its values 0 and ±1 are drawn where they lie in the data as given.
+        X, y : the data that it was fitted to
+            Columns of a DataFrame give the axes their names. A OneClassSVM needs no y.
+        projection : fitted transformer onto two dimensions, default=None
+            For data with more than two features, such as ``PCA(2).fit(X)``. Samples are shown
+            where `transform` puts them, and the boundary is the one of the plane that
+            `inverse_transform` lays through the data, so the two need not agree.
+        sample_weight : array-like, default=None
+            The weights of the fit: they tell which support vectors are at their bound.
+        grid_resolution : int, default=200
+            Points of the grid on each axis.
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a new figure.
+        """
+        pyplot("BoundaryDisplay")
+        found = unwrap(estimator)
+        _check(found.svm, X)
+        table = X.toarray() if sp.issparse(X) else np.asarray(X)
+        named = X if hasattr(projection, "feature_names_in_") else table
+        points = table if projection is None else np.asarray(projection.transform(named))
+        if points.ndim != 2 or points.shape[1] != 2:
+            raise ValueError(
+                f"BoundaryDisplay draws in two dimensions and X has {points.shape[-1]}; give a "
+                "projection such as PCA(2).fit(X)."
+            )
+        grid, plane = _grid(points, grid_resolution)
+        samples = plane if projection is None else projection.inverse_transform(plane)
+        samples = _as_fitted(estimator, X, samples)
+        values, classes, labels = _answers(found, samples, X, y)
+        display = cls(
+            grid=grid,
+            values=values.reshape(grid[0].shape),
+            points=points,
+            labels=labels,
+            classes=classes,
+            support=found.svm.support_,
+            bounded=_at_bound(found.svm, sample_weight),
+            names=_names(estimator, X, projection),
+            levels=(-1.0, 0.0, 1.0) if hasattr(found.svm, "classes_") else (0.0,),
+        )
+        return display.plot(ax)
+
+    def plot(self, ax=None) -> BoundaryDisplay:
+        """Draw, on `ax` or a new figure."""
+        plt = pyplot("BoundaryDisplay")
+        own_figure = ax is None
+        if ax is None:
+            _, ax = plt.subplots(figsize=(7, 5.8), layout="constrained")
+        palette = colours(len(self.classes))
+        self._shade(ax, palette)
+        self.points_ = [
+            ax.scatter(
+                *self.points[self.labels == k].T, s=14, color=colour, linewidth=0, zorder=3,
+                label=name if isinstance(name, str) else f"class {name}",
+            )
+            for k, (name, colour) in enumerate(zip(self.classes, palette))
+        ]  # fmt: skip
+        known = self.bounded is not None
+        bounded = self.bounded if known else np.zeros(len(self.support), bool)
+        free = "on the margin, 0 < α < C" if known else "support vectors"
+        self.free_ = self._ring(ax, ~bounded, 46, 1.3, free)
+        self.bounded_ = self._ring(ax, bounded, 30, 0.6, "at the bound, α = C")
+        ax.set(
+            xlim=self.grid[0][0, [0, -1]], ylim=self.grid[1][[0, -1], 0],
+            xlabel=self.names[0], ylabel=self.names[1],
+        )  # fmt: skip
+        legend(ax, own_figure)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _shade(self, ax, palette) -> None:
+        from matplotlib.colors import LinearSegmentedColormap, ListedColormap
+
+        if len(self.classes) > 2:
+            self.surface_ = ax.pcolormesh(
+                *self.grid, self.values, cmap=ListedColormap(palette), vmin=-0.5,
+                vmax=len(palette) - 0.5, alpha=0.25, shading="auto", rasterized=True,
+            )  # fmt: skip
+            return
+        shades = LinearSegmentedColormap.from_list("classes", [palette[0], "white", palette[1]])
+        margins = len(self.levels) > 1
+        deepest = _DEEPEST if margins else max(float(np.abs(self.values).max()), 1e-300)
+        self.surface_ = ax.pcolormesh(
+            *self.grid, self.values, cmap=shades, vmin=-deepest, vmax=deepest, alpha=0.35,
+            shading="auto", rasterized=True,
+        )  # fmt: skip
+        ax.contour(
+            *self.grid, self.values, levels=list(self.levels), colors="#222222",
+            linestyles=["--", "-", "--"] if margins else ["-"],
+            linewidths=[0.9, 1.8, 0.9] if margins else [1.8],
+        )  # fmt: skip
+
+    def _ring(self, ax, chosen, size, width, label):
+        """Rings around some of the support vectors; None where there are none."""
+        if not chosen.any():
+            return None
+        return ax.scatter(
+            *self.points[self.support[chosen]].T, s=size, facecolors="none", edgecolors="black",
+            linewidths=width, zorder=4, label=f"{label}: {chosen.sum()}",
+        )  # fmt: skip
+
+
+def _check(svm, X) -> None:
+    if callable(svm.kernel) or svm.kernel == "precomputed":
+        raise ValueError(f"BoundaryDisplay needs a kernel of features, not kernel={svm.kernel!r}.")
+    if not hasattr(svm, "decision_function"):
+        raise TypeError(
+            f"BoundaryDisplay draws SVC, NuSVC and OneClassSVM, not {type(svm).__name__}."
+        )
+    fitted, given = svm.shape_fit_[0], X.shape[0] if hasattr(X, "shape") else len(X)
+    if fitted != given:
+        raise ValueError(
+            f"X has {given} samples and the model was fitted to {fitted}; BoundaryDisplay needs "
+            "the samples of the fit, among which it marks the support vectors."
+        )
+
+
+def _answers(found: Unwrapped, samples, X, y) -> tuple[np.ndarray, Any, np.ndarray]:
+    """Values on the grid, names of the classes, and the number of each sample's class."""
+    svm, features = found.svm, found.features(samples)
+    if not hasattr(svm, "classes_"):
+        inside = svm.predict(found.features(X)) > 0
+        return svm.decision_function(features), ("outliers", "inliers"), inside.astype(int)
+    if y is None:
+        raise ValueError("BoundaryDisplay needs the labels y of a classifier.")
+    classes = svm.classes_
+    if len(classes) == 2:
+        values = svm.decision_function(features)
+    else:
+        values = np.searchsorted(classes, svm.predict(features))
+    return values, classes, np.searchsorted(classes, np.asarray(y))
+
+
+def _grid(points: np.ndarray, resolution: int):
+    """A grid over the points and a margin around them: (its two coordinates, its points)."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    margin = _MARGIN * np.where(high > low, high - low, 1.0)
+    axes = np.linspace(low - margin, high + margin, resolution).T
+    grid = np.meshgrid(*axes)
+    return grid, np.column_stack([part.ravel() for part in grid])
+
+
+def _as_fitted(estimator, X, samples):
+    """The points of the grid in a frame like that of the samples, if the model knows names."""
+    if not hasattr(X, "columns") or not hasattr(estimator, "feature_names_in_"):
+        return samples
+    values, frame = np.asarray(samples), type(X)
+    if frame.__module__.startswith("polars"):
+        return frame(values, schema=list(X.columns))
+    return frame(values, columns=X.columns)
+
+
+def _names(estimator, X, projection) -> tuple[str, str]:
+    """Names of the axes, as far as anything has a name."""
+    if projection is not None:
+        named = getattr(projection, "get_feature_names_out", None)
+        names = list(named()) if named is not None else []
+    else:
+        names = list(getattr(X, "columns", getattr(estimator, "feature_names_in_", ())))
+    return (str(names[0]), str(names[1])) if len(names) == 2 else ("", "")
+
+
+def _at_bound(svm, sample_weight) -> np.ndarray | None:
+    """Which support vectors have a coefficient at its bound, in any of the binary problems.
+
+    None where the solver knows no bounds, or the formulation scales them.
+    """
+    from maxmargin.solvers import make_solver
+
+    scaled = not hasattr(svm, "C") and hasattr(svm, "classes_")
+    if scaled or not make_solver(svm.solver).capabilities.box:
+        return None
+    coefficients = svm.dual_coef_
+    if sp.issparse(coefficients):
+        coefficients = coefficients.toarray()
+    bounds = np.full(len(svm.support_), float(svm._cost))
+    if hasattr(svm, "classes_"):
+        bounds *= svm.class_weight_[np.repeat(np.arange(len(svm.classes_)), svm.n_support_)]
+    if sample_weight is not None:
+        bounds = bounds * np.asarray(sample_weight)[svm.support_]
+    return (np.abs(coefficients) >= _AT_BOUND * bounds).any(axis=0)
