@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import SVC
+from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.io import save_model
 
 
@@ -32,6 +32,10 @@ def write_models(folder):
         "linear": SVC(kernel="linear").fit(X3, y3),
         "poly": SVC(kernel="poly", degree=2, coef0=0.5).fit(gaps, y3),
         "precomputed": SVC(kernel="precomputed").fit(X @ X.T, y),
+        "nu_svc": NuSVC(nu=0.3, kernel="sigmoid", gamma=0.1).fit(X3, y3),
+        "svr": SVR(C=3, epsilon=0.2).fit(X3[:, :3], X3[:, 3]),
+        "nu_svr": NuSVR(kernel="linear").fit(gaps[:, [0, 1, 2]], X3[:, 3]),
+        "one_class": OneClassSVM(kernel="precomputed", nu=0.2).fit(X @ X.T),
     }
     paths = {}
     for name, model in models.items():

@@ -11,7 +11,7 @@ from sklearn.base import clone, is_regressor
 
 import family_oracle as textbook
 import oracle
-from maxmargin import SVR, NuSVC, NuSVR, OneClassSVM, io
+from maxmargin import SVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.problem import Problem, sums_of
 from maxmargin.solvers import SOLVERS, make_solver
 
@@ -322,13 +322,3 @@ def test_models_go_to_sklearn_and_back(kind, sparse):
     assert type(again.n_iter_) is type(theirs.n_iter_)
     with pytest.raises(TypeError, match="Expected a fitted sklearn"):
         type(model).from_sklearn(sklearn.svm.SVC())
-
-
-@every_kind
-@pytest.mark.parametrize("name", ["model.npz", "model.txt"])
-def test_model_files_refuse_what_they_do_not_hold(kind, name, tmp_path):
-    X, targets, labels, _ = samples()
-    model = KINDS[kind]().fit(X, target_of(kind, targets, labels))
-    with pytest.raises(TypeError, match=f"hold an SVC, not a {type(model).__name__}"):
-        io.save_model(model, tmp_path / name)
-    assert not (tmp_path / name).exists()

@@ -232,7 +232,10 @@ def test_an_unfitted_model_is_refused(tmp_path):
     ("change", "sentence"),
     [
         (lambda text: text[: len(text) // 2].rpartition("\n")[0], "may be cut short"),
-        (lambda text: text.replace("svm_type c_svc", "svm_type one_class"), "only c_svc"),
+        (
+            lambda text: text.replace("svm_type c_svc", "svm_type gamma_svc"),
+            "type 'gamma_svc', not of",
+        ),
         (lambda text: text.replace("kernel_type rbf", "kernel_type chi2"), "'chi2', is not known"),
         (lambda text: text.replace("rho", "rhubarb"), "line 6: 'rhubarb' is not known"),
         (

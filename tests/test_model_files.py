@@ -91,7 +91,24 @@ DAMAGES = {
     # name: (model, change, sentence)
     "a later version": (
         "rbf", described(format="maxmargin SVC 2"), "is a model of a later version of maxmargin"),
-    "another estimator": ("rbf", described(format="maxmargin SVR 1"), "of a later version"),
+    "an estimator to come": ("rbf", described(format="maxmargin TSVM 1"), "of a later version"),
+    "another estimator": (
+        "rbf", described(format="maxmargin SVR 1"), "SVR has no parameter 'break_ties'"),
+    "classes without labels": (
+        "svr", described(format="maxmargin NuSVC 1"), "NuSVC has no parameter 'C'"),
+    "classes of a regression": (
+        "svr", arrays(classes=[1, 2]), "its array 'classes' is not known"),
+    "two intercepts of a regression": ("svr", arrays(intercept=[1.0, 2.0]), "intercept must have"),
+    "two groups of a regression": (
+        "svr", arrays(n_support=lambda n: [*n, 0]), r"n_support must have shape \(1,\), not"),
+    "two rows of a regression": (
+        "one_class", arrays(dual_coef=lambda c: np.vstack([c, c])), "dual_coef must have shape"),
+    "a weight of a class of a regression": (
+        "nu_svr", parameter(class_weight=None), "NuSVR has no parameter 'class_weight'"),
+    "nu above one": ("one_class", parameter(nu=1.5), "The 'nu' parameter"),
+    "a negative epsilon": ("svr", parameter(epsilon=-0.1), "The 'epsilon' parameter"),
+    "quantities in words": (
+        "svr", reported(quantities={"epsilon": "wide"}), "quantities.epsilon must be a number"),
     "another program": ("rbf", described(format="something 1"), "is not a model of maxmargin"),
     "no format": ("rbf", described(format=7), "is not a model of maxmargin"),
     "unknown kernel": ("rbf", parameter(kernel="chi2"), "The 'kernel' parameter"),
@@ -311,7 +328,15 @@ TEXT_DAMAGES = {
     "an unknown line": ("rbf", line("rho", "colour 3"), "'colour' is not known"),
     "an unknown kernel": ("rbf", line("kernel_type", "kernel_type chi2"), "'chi2', is not known"),
     "no kernel": ("rbf", line("kernel_type", "kernel_type"), "'', is not known"),
-    "regression": ("rbf", line("svm_type", "svm_type epsilon_svr"), "'epsilon_svr'; only c_svc"),
+    "regression": (
+        "rbf", line("svm_type", "svm_type epsilon_svr"), "epsilon_svr has no classes, and so no l"),
+    "classes of a regression": (
+        "svr", line("svm_type", "svm_type nu_svc"), "it does not say its label"),
+    "three classes of no classes": (
+        "nu_svr", line("nr_class", "nr_class 3"), "nr_class must be 2 where there are none"),
+    "NaN in rho of one class": ("one_class", line("rho", "rho nan"), "intercept holds values"),
+    "a negative count of a regression": (
+        "svr", line("total_sv", "total_sv -3"), "should have -3 support vectors, and has"),
     "a vector too few": ("rbf", lambda lines: lines[:-1], "it may be cut short"),
     "a vector too many": ("rbf", lambda lines: [*lines, lines[-1]], "should have"),
     "no vectors": ("rbf", lambda lines: lines[: lines.index("SV")], "and has 0"),

@@ -1,7 +1,7 @@
 """Damaged files are read as something valid or refused in one sentence; nothing crashes.
 
 The cases run in a process of their own, because a file that gets past the checks could end
-it. A case that failed is run again by its number: see damaged_files.py.
+it. A case that failed is run again by its number and file: see damaged_files.py.
 """
 
 import json
@@ -15,16 +15,16 @@ SCRIPT = Path(__file__).with_name("damaged_files.py")
 
 # Cases that the fuzzer found and that were mended.
 FOUND = {
-    0: "scale refused data without labels after a remark",
-    131: "an archive's error of a thousand characters",
-    413: "qid after the first feature",
-    1772: "SciPy's own words without a full stop",
-    2508: "blocks of no size",
+    (0, "bsr.npz"): "scale refused data without labels after a remark",
+    (131, "words.npz"): "an archive's error of a thousand characters",
+    (413, "sparse.txt"): "qid after the first feature",
+    (1772, "poly.npz"): "SciPy's own words without a full stop",
+    (2508, "bsr.npz"): "blocks of no size",
 }
 
 
-def run(first, count):
-    command = [sys.executable, str(SCRIPT), str(first), str(count)]
+def run(first, count, *name):
+    command = [sys.executable, str(SCRIPT), str(first), str(count), *name]
     done = subprocess.run(command, capture_output=True, text=True)
     last = done.stdout.splitlines()[-1:]
     assert done.returncode == 0, f"{last}, exit {done.returncode}:\n{done.stderr}"
@@ -39,7 +39,8 @@ def test_some_hundred_damaged_files():
 
 @pytest.mark.parametrize("case", FOUND, ids=FOUND.values())
 def test_files_that_once_went_wrong(case):
-    run(case, 1)
+    number, name = case
+    run(number, 1, name)
 
 
 @pytest.mark.slow

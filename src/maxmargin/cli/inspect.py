@@ -20,23 +20,28 @@ _PARAMETERS = {
 def inspect(model: Model, json: options.Json = False) -> None:
     """Print what is in a model file.
 
-    Its kernel, classes and support vectors, and, where the file says so, how it was trained.
+    Its kind, kernel, classes and support vectors, and, where the file says so, how it was trained.
     """
     from maxmargin.io import load_model
 
     estimator = load_model(model)
     report = getattr(estimator, "fit_report_", None)
-    values: dict[str, Any] = {"model": model, "kernel": estimator.kernel}
+    values: dict[str, Any] = {
+        "model": model,
+        "kind": type(estimator).__name__,
+        "kernel": estimator.kernel,
+    }
     numbers = {"gamma": estimator._gamma, "coef0": estimator.coef0, "degree": estimator.degree}
     values |= {name: numbers[name] for name in _PARAMETERS[estimator.kernel]}
     if report is not None:
-        values["C"] = estimator.C
-    values |= {
-        "n_features": estimator.n_features_in_,
-        "n_support": len(estimator.support_),
-        "classes": estimator.classes_.tolist(),
-        "n_support_by_class": estimator.n_support_.tolist(),
-    }
+        known = estimator.get_params(deep=False)
+        values |= {name: known[name] for name in ("C", "nu", "epsilon") if name in known}
+    values |= {"n_features": estimator.n_features_in_, "n_support": len(estimator.support_)}
+    if hasattr(estimator, "classes_"):
+        values["classes"] = estimator.classes_.tolist()
+        values["n_support_by_class"] = estimator.n_support_.tolist()
+    else:
+        values |= _single_function(estimator, report)
     if json:
         print_json(values | {"report": None if report is None else report_values(report)})
         return
@@ -45,3 +50,15 @@ def inspect(model: Model, json: options.Json = False) -> None:
         text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
         emit(f"{name.ljust(width)}  {text}")
     emit(str(report) if report is not None else "A LIBSVM model does not say how it was trained.")
+
+
+def _single_function(estimator, report) -> dict[str, float]:
+    """Of a model without classes: its constant, and what its training found out."""
+    from sklearn.base import is_outlier_detector
+
+    if is_outlier_detector(estimator):
+        constant = {"rho": float(estimator.offset_[0])}
+    else:
+        constant = {"intercept": float(estimator.intercept_[0])}
+    found = {} if report is None else report[0].quantities
+    return constant | {name: found[name] for name in ("epsilon", "outliers") if name in found}

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import typer
 
 from maxmargin.cli import _options as options
+from maxmargin.cli._measures import measures, numbers, sentences
 from maxmargin.cli._output import emit, note, print_json
 from maxmargin.io.data import Dataset, read_data
 from maxmargin.io.files import DataError, atomic_write, format_suffix
@@ -18,7 +19,7 @@ _BLOCK_VALUES = 2**22
 
 Model = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="A model of maxmargin train, or of svm-train (C-SVC)."),
+    typer.Argument(metavar="MODEL", help="A model of maxmargin train, or of svm-train."),
 ]
 
 
@@ -37,36 +38,45 @@ def predict(
     quiet: options.Quiet = False,
     probability: Annotated[int, typer.Option("--probability", "-b", hidden=True)] = 0,
 ) -> None:
-    """Predict the labels of data, and the accuracy where it has labels."""
+    """Predict labels, or numbers with a model of regression; +1 or −1 with a one-class model.
+
+    And what the predictions are worth, where the data has labels.
+    """
+    from sklearn.base import is_regressor
+
     from maxmargin.io import load_model
 
     if probability != 0:
         raise DataError("-b: a model holds no probabilities; --scores prints decision values.")
     estimator = load_model(model)
+    of_numbers = is_regressor(estimator)
+    if scores and of_numbers:
+        raise DataError("--scores: what a regression predicts is its decision value already.")
     dataset = read_data(data, label=label, precomputed=estimator.kernel == "precomputed")
     dataset = _columns_of(dataset, estimator)
+    truth = dataset.y
+    if truth is not None and of_numbers:
+        truth = numbers(truth, dataset.name)
     width = _common_width(estimator, dataset, model, quiet)
     estimator.set_params(n_jobs=jobs)
-    labels, values = _predicted(estimator, _of_width(dataset.X, width), scores)
-    accuracy = None if dataset.y is None else float(np.mean(_same(labels, dataset.y)))
+    predicted, values = _predicted(estimator, _of_width(dataset.X, width), scores)
+    found = measures(estimator, predicted, truth)
     if out is not None:
         with atomic_write(out) as file:
-            file.write(_lines(labels, values).encode())
+            file.write(_lines(predicted, values).encode())
     if json:
-        result: dict[str, Any] = {"n_samples": len(labels), "accuracy": accuracy, "out": out}
+        result: dict[str, Any] = {"n_samples": len(predicted), **found, "out": out}
         if out is None:
-            result |= {"labels": labels} | ({} if values is None else {"scores": values})
+            result |= {"values" if of_numbers else "labels": predicted}
+            result |= {} if values is None else {"scores": values}
         print_json(result)
         return
     if out is None:
-        emit(_lines(labels, values).rstrip("\n"))
-    if accuracy is not None and not quiet:
-        right = round(accuracy * len(labels))
-        # svm-predict's own line; beside the labels it must not look like one of them.
-        typer.echo(
-            f"Accuracy = {100 * accuracy:g}% ({right}/{len(labels)}) (classification)",
-            err=out is None,
-        )
+        emit(_lines(predicted, values).rstrip("\n"))
+    if not quiet:
+        # svm-predict's own lines; beside the predictions they must not look like one of them.
+        for sentence in sentences(found, len(predicted)):
+            typer.echo(sentence, err=out is None)
 
 
 def _common_width(estimator, dataset: Dataset, model_name: str, quiet: bool) -> int:
@@ -136,13 +146,6 @@ def _predicted(estimator, X, scores: bool) -> tuple[np.ndarray, np.ndarray | Non
         if scores:
             values.append(estimator.decision_function(block))
     return np.concatenate(labels), np.concatenate(values) if scores else None
-
-
-def _same(labels: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Equal labels; those of another type are none of the model's."""
-    if (labels.dtype.kind in "US") != (truth.dtype.kind in "US"):
-        return labels.astype(str) == truth.astype(str)
-    return labels == truth
 
 
 def _lines(labels: np.ndarray, values: np.ndarray | None) -> str:

@@ -143,8 +143,12 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
     def _formulate(self, data: RegressionData) -> list:
         return [OneClass(np.flatnonzero(data.costs > 0), self.nu)]
 
-    def _finish(self, X, y, sample_weight) -> None:
-        self.offset_ = -self._intercept_
+    @property
+    def offset_(self):
+        """What `score_samples` is reduced by in `decision_function`: ρ of the paper."""
+        if not hasattr(self, "_intercept_"):
+            raise AttributeError("offset_ is not available before fit.")
+        return -self._intercept_
 
     def decision_function(self, X):
         """Signed distance to the boundary: positive for inliers, negative for outliers.

@@ -75,8 +75,6 @@ def from_sklearn(fitted: Any, model_class: type[KernelModel]) -> KernelModel:
         class_weight=None if classes is None else fitted.class_weight_.copy(),
     )
     model.n_iter_ = copy(fitted.n_iter_)
-    if hasattr(fitted, "offset_"):
-        model.offset_ = fitted.offset_.copy()
     _copy_features(fitted, model)
     if callable(fitted.kernel):
         model._X_fit = fitted._BaseLibSVM__Xfit
@@ -107,7 +105,7 @@ def to_sklearn(model):
     if classes is not None:
         fitted.classes_, fitted.class_weight_ = classes.copy(), model.class_weight_.copy()
     if hasattr(model, "offset_"):
-        fitted.offset_ = model.offset_.copy()
+        fitted.offset_ = model.offset_
     fitted.__dict__.update(
         {
             "support_": model.support_.astype(np.int32),

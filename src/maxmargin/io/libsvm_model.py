@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.estimators.svc import SVC
 from maxmargin.io import libsvm_data
 from maxmargin.io.files import DataError, atomic_write, display_name, open_binary
-from maxmargin.io.model_schema import check_is_svc, fitted_svc
+from maxmargin.io.model_schema import MODELS, fitted_model, has_classes, kind_of
 from maxmargin.io.schema import shown
 from maxmargin.io.wrapped import bare_model
 
@@ -25,28 +24,34 @@ _KERNELS = {
     "precomputed": ("precomputed", ()),
 }
 _LIBSVM_KERNELS = {theirs: ours for ours, (theirs, _) in _KERNELS.items()}
-# What the header of a C-SVC model must say, and what it may say.
-_REQUIRED = ("svm_type", "kernel_type", "nr_class", "total_sv", "rho", "label", "nr_sv")
-_ALLOWED = (*_REQUIRED, "degree", "gamma", "coef0", "probA", "probB", "prob_density_marks")
+# LIBSVM's names of the models are those of our formulations.
+_SVM_TYPES = {kind._formulation: kind for kind in MODELS.values()}
+# What the header of a model must say, what that of a classifier must say too, and what it may say.
+_REQUIRED = ("svm_type", "kernel_type", "nr_class", "total_sv", "rho")
+_OF_CLASSES = ("label", "nr_sv")
+_ALLOWED = (
+    *_REQUIRED, *_OF_CLASSES, "degree", "gamma", "coef0", "probA", "probB", "prob_density_marks",
+)  # fmt: skip
+_NO_CLASSES = 2  # what LIBSVM writes as nr_class where there are none
 _MAX_LABEL = 2**31 - 1  # LIBSVM reads labels as C's int
 
 
-def save_libsvm_model(model: SVC, path: str | os.PathLike) -> None:
-    """Write a fitted SVC as a LIBSVM model, which `svm-predict` reads.
+def save_libsvm_model(model: Any, path: str | os.PathLike) -> None:
+    """Write a fitted model as a LIBSVM model, which `svm-predict` reads.
 
     All numbers are written such that they are read back to the last bit. The file
     appears whole or not at all.
 
     Parameters
     ----------
-    model : fitted SVC
-        Its classes must be whole numbers, its kernel one of LIBSVM's, and more than
-        two classes trained as pairs (``multi_class="ovo"``).
+    model : fitted SVC, NuSVC, SVR, NuSVR or OneClassSVM
+        Its kernel must be one of LIBSVM's, classes must be whole numbers, and more than
+        two of them trained as pairs (``multi_class="ovo"``).
     path : file name
     """
     model = bare_model(model)
-    check_is_svc(model)
-    labels = libsvm_labels(model, model.classes_)
+    kind_of(model)
+    labels = libsvm_labels(model, getattr(model, "classes_", None))
     dual_coef = model._dual_coef_
     dual_coef = dual_coef.toarray() if sp.issparse(dual_coef) else dual_coef
     with atomic_write(path) as file:
@@ -56,8 +61,8 @@ def save_libsvm_model(model: SVC, path: str | os.PathLike) -> None:
             file.write(f"{numbers} {vector} \n".encode())
 
 
-def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None) -> SVC:
-    """Read a C-SVC model of LIBSVM as a fitted SVC.
+def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None) -> Any:
+    """Read a model of LIBSVM.
 
     Parameters
     ----------
@@ -69,11 +74,11 @@ def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None)
 
     Returns
     -------
-    model : SVC
+    model : SVC, NuSVC, SVR, NuSVR or OneClassSVM, as the file's `svm_type` says
         It predicts what `svm-predict` does, ties included; `classes_` of more than two
         classes are therefore in the file's order. There is no `fit_report_`, and
         `support_` counts the support vectors where the file does not say which samples
-        they were.
+        they were. C, nu and epsilon are not in the file; probabilities are read over.
 
     Raises
     ------
@@ -84,25 +89,30 @@ def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None)
     with open_binary(path) as file:
         header, first_line = _read_header(file, name)
         lines = file.readlines()
+    kind = _SVM_TYPES[header["svm_type"][0]]
     try:
-        parts, parameters = _parts(header)
-        coefficients, X = _support_vectors(lines, len(header["label"]) - 1, first_line)
+        parts, parameters = _parts(header, kind)
+        n_coefficients = len(parts["classes"]) - 1 if has_classes(kind) else 1
+        coefficients, X = _support_vectors(lines, n_coefficients, first_line)
         if X.shape[0] != parts["n_support"].sum():
             raise ValueError(
                 f"it should have {parts['n_support'].sum()} support vectors, and has "
                 f"{X.shape[0]}; it may be cut short."
             )
         parts |= {"dual_coef": coefficients} | _samples(X, parameters["kernel"], n_features)
-        parts = _ascending(parts)
+        if has_classes(kind):
+            parts = _ascending(parts)
     except ValueError as error:
         raise DataError(f"{name}: {error}") from error
-    return fitted_svc(parts, parameters, name)
+    return fitted_model(kind, parts, parameters, name)
 
 
-def libsvm_labels(model: SVC, classes: np.ndarray) -> list[int]:
+def libsvm_labels(model: Any, classes: np.ndarray | None) -> list[int]:
     """The classes as LIBSVM can hold them; a sentence if it cannot hold them or the model."""
     if callable(model.kernel):
         raise ValueError("A LIBSVM model cannot hold a kernel that is a Python function.")
+    if classes is None:
+        return []
     if len(classes) > 2 and model.multi_class == "ovr":
         raise ValueError(
             "A LIBSVM model holds a decision for each pair of classes: fit with "
@@ -118,7 +128,7 @@ def libsvm_labels(model: SVC, classes: np.ndarray) -> list[int]:
     return [int(label) for label in labels]
 
 
-def _header(model: SVC, labels: list[int]) -> str:
+def _header(model: Any, labels: list[int]) -> str:
     kernel, parameters = _KERNELS[model.kernel]
     values = {
         "gamma": float(model._gamma),
@@ -126,20 +136,22 @@ def _header(model: SVC, labels: list[int]) -> str:
         "degree": int(model.degree),
     }
     lines = [
-        "svm_type c_svc",
+        f"svm_type {model._formulation}",
         f"kernel_type {kernel}",
         *(f"{parameter} {values[parameter]!r}" for parameter in parameters),
-        f"nr_class {len(labels)}",
+        f"nr_class {len(labels) or _NO_CLASSES}",
         f"total_sv {len(model.support_)}",
         "rho " + " ".join(map(repr, (-model._intercept_).tolist())),
-        "label " + " ".join(map(str, labels)),
-        "nr_sv " + " ".join(map(str, model._n_support.tolist())),
-        "SV",
     ]
-    return "\n".join(lines) + "\n"
+    if labels:
+        lines += [
+            "label " + " ".join(map(str, labels)),
+            "nr_sv " + " ".join(map(str, model._n_support.tolist())),
+        ]
+    return "\n".join([*lines, "SV"]) + "\n"
 
 
-def _vectors(model: SVC):
+def _vectors(model: Any):
     """The support vectors as text."""
     if model.kernel == "precomputed":
         yield from (f"0:{sample + 1}" for sample in model.support_.tolist())
@@ -165,10 +177,9 @@ def _read_header(file, name: str) -> tuple[dict[str, list[str]], int]:
         header[key] = values
     else:
         number = len(header)
-    if header.get("svm_type", ["c_svc"]) != ["c_svc"]:
-        kind = shown(" ".join(header["svm_type"]))
-        raise DataError(f"{name}: is a model of type {kind}; only c_svc can be read.")
     required: tuple[str, ...] = _REQUIRED
+    if "svm_type" in header:
+        required += _of_type(" ".join(header["svm_type"]), header, name)
     kernel = _LIBSVM_KERNELS.get(" ".join(header.get("kernel_type", [])))
     if kernel is not None:
         required += _KERNELS[kernel][1]
@@ -178,16 +189,42 @@ def _read_header(file, name: str) -> tuple[dict[str, list[str]], int]:
     return header, number + 1
 
 
-def _parts(header: dict[str, list[str]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parts of the model, and parameters of the SVC, that the header says."""
+def _of_type(svm_type: str, header: dict[str, list[str]], name: str) -> tuple[str, ...]:
+    """What the header must say because of the type of the model."""
+    if svm_type not in _SVM_TYPES:
+        known = ", ".join(_SVM_TYPES)
+        raise DataError(f"{name}: is a model of type {shown(svm_type)}, not of {known}.")
+    if has_classes(_SVM_TYPES[svm_type]):
+        return _OF_CLASSES
+    found = [key for key in _OF_CLASSES if key in header]
+    if found:
+        raise DataError(f"{name}: a model of type {svm_type} has no classes, and so no {found[0]}.")
+    return ()
+
+
+def _parts(header: dict[str, list[str]], kind: type) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parts of the model, and parameters of it, that the header says."""
     kernel = " ".join(header["kernel_type"])
     if kernel not in _LIBSVM_KERNELS:
         raise ValueError(f"its kernel, {shown(kernel)}, is not known.")
     parameters: dict[str, Any] = {"kernel": _LIBSVM_KERNELS[kernel]}
-    for key, kind in (("degree", int), ("gamma", float), ("coef0", float)):
+    for key, type_ in (("degree", int), ("gamma", float), ("coef0", float)):
         if key in header:
-            parameters[key] = _numbers(header, key, kind, 1)[0]
+            parameters[key] = _numbers(header, key, type_, 1)[0]
+    parts = {
+        "intercept": -np.array(_numbers(header, "rho", float)),
+        "gamma": parameters.get("gamma", 0.0),
+    }
     n_classes = _numbers(header, "nr_class", int, 1)[0]
+    total = _numbers(header, "total_sv", int, 1)[0]
+    if has_classes(kind):
+        return parts | _class_parts(header, n_classes, total), parameters
+    if n_classes != _NO_CLASSES:
+        raise ValueError(f"nr_class must be {_NO_CLASSES} where there are none, not {n_classes}.")
+    return parts | {"n_support": np.array([total])}, parameters
+
+
+def _class_parts(header: dict[str, list[str]], n_classes: int, total: int) -> dict[str, Any]:
     labels = np.array(_numbers(header, "label", int))
     n_support = np.array(_numbers(header, "nr_sv", int))
     if not n_classes == len(labels) == len(n_support):
@@ -197,15 +234,9 @@ def _parts(header: dict[str, list[str]]) -> tuple[dict[str, Any], dict[str, Any]
         )
     if n_classes < 2:
         raise ValueError(f"a model must have at least 2 classes, not {n_classes}.")
-    total = _numbers(header, "total_sv", int, 1)[0]
     if total != n_support.sum() or (n_support < 0).any():
         raise ValueError(f"total_sv is {total}, but nr_sv is {shown(' '.join(header['nr_sv']))}.")
-    rho = np.array(_numbers(header, "rho", float))
-    parts = {
-        "classes": labels, "n_support": n_support, "intercept": -rho,
-        "gamma": parameters.get("gamma", 0.0),
-    }  # fmt: skip
-    return parts, parameters
+    return {"classes": labels, "n_support": n_support}
 
 
 def _numbers(header: dict[str, list[str]], key: str, kind: type, count: int | None = None) -> list:

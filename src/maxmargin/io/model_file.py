@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.estimators.svc import SVC
+from maxmargin.estimators.prediction import KernelModel
 from maxmargin.io.files import DataError, atomic_write, display_name, format_suffix
 from maxmargin.io.libsvm_model import libsvm_labels, load_libsvm_model, save_libsvm_model
-from maxmargin.io.model_schema import check_is_svc, check_names, fitted_svc
+from maxmargin.io.model_schema import MODELS, check_names, fitted_model, has_classes, kind_of
 from maxmargin.io.npz import read_npz
 from maxmargin.io.schema import (
     Anything,
@@ -30,6 +30,7 @@ from maxmargin.io.schema import (
     Text,
     Truth,
     record_of,
+    shown,
 )
 from maxmargin.io.solver_options import solver_from_parts, solver_parts
 from maxmargin.io.wrapped import bare_model
@@ -38,7 +39,6 @@ from maxmargin.report import FitReport, ProblemReport, plain
 from maxmargin.solution import Status
 
 _VERSION = 1
-_FORMAT = f"maxmargin SVC {_VERSION}"
 
 _LABEL = OneOf((Text(), Number(), Truth()))
 _PROBLEM = record_of(
@@ -47,6 +47,7 @@ _PROBLEM = record_of(
         "status": Text(tuple(Status)),
         "history": Items(record_of(Progress, {})),
         "details": Record({}, extra=Anything()),
+        "quantities": Record({}, extra=Number(finite=False)),
     },
 )
 _REPORT = OneOf(
@@ -65,7 +66,7 @@ _REPORT = OneOf(
 _DESCRIPTION = Record(
     {
         "format": Text(),
-        "parameters": Record({}, extra=Anything()),  # the SVC checks them itself
+        "parameters": Record({}, extra=Anything()),  # the model checks them itself
         "gamma": Number(at_least=0),
         "shape_fit": Items(Number(whole=True, at_least=1), 2),
         "report": Anything(),  # checked after the arrays, which say how many problems there are
@@ -76,8 +77,8 @@ _DESCRIPTION = Record(
 _CLASS_WEIGHT = OneOf((Items(Items(_LABEL, 2)), Text(("balanced",)), Nothing()))
 
 
-def save_model(model: SVC, path: str | os.PathLike) -> None:
-    """Write a fitted SVC: ``.npz`` for all of it, any other name for a LIBSVM model.
+def save_model(model: Any, path: str | os.PathLike) -> None:
+    """Write a fitted model: ``.npz`` for all of it, any other name for a LIBSVM model.
 
     Of a search its best model is written. A pipeline with a scaler, or a calibrated model, is
     refused: a file holds the SVM alone, and ``joblib.dump`` the whole.
@@ -91,7 +92,6 @@ def save_model(model: SVC, path: str | os.PathLike) -> None:
         save_libsvm_model(model, path)
         return
     model = bare_model(model)
-    check_is_svc(model)
     arrays = _arrays(model)
     # Whatever could not be read again is not written in the first place.
     _model(arrays, display_name(path))
@@ -99,13 +99,17 @@ def save_model(model: SVC, path: str | os.PathLike) -> None:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
-def load_model(path: str | os.PathLike, *, n_features: int | None = None) -> SVC:
-    """Read what `save_model` wrote, or a C-SVC model of `svm-train`.
+def load_model(path: str | os.PathLike, *, n_features: int | None = None) -> Any:
+    """Read what `save_model` wrote, or a model of `svm-train`.
 
     Parameters
     ----------
     path : file name
     n_features : see `load_libsvm_model`; an ``.npz`` model knows the number itself
+
+    Returns
+    -------
+    model : SVC, NuSVC, SVR, NuSVR or OneClassSVM, whichever is in the file
 
     Raises
     ------
@@ -117,47 +121,51 @@ def load_model(path: str | os.PathLike, *, n_features: int | None = None) -> SVC
     return _model(read_npz(path), display_name(path))
 
 
-def check_can_save(model: SVC, classes: np.ndarray, path: str | os.PathLike) -> None:
+def check_can_save(model: Any, classes: np.ndarray | None, path: str | os.PathLike) -> None:
     """Raise a ValueError of one sentence if a model with these classes could not be saved.
 
-    It need not be fitted, so that this can be known before the training.
+    It need not be fitted, so that this can be known before the training. None stands for
+    the classes of a model that has none.
     """
     if format_suffix(path) == ".npz":
         _check_kernel(model)
-        _stored_labels(classes)
         solver_parts(model.solver)
+        if classes is not None:
+            _stored_labels(classes)
     else:
         libsvm_labels(model, classes)
 
 
-def _arrays(model: SVC) -> dict[str, np.ndarray]:
+def _arrays(model: Any) -> dict[str, np.ndarray]:
     _check_kernel(model)
+    kind = kind_of(model)
     parameters = model.get_params(deep=False)
     parameters["solver"] = solver_parts(model.solver)
-    parameters["class_weight"] = _pairs(model.class_weight)
     seed = model.random_state
     parameters["random_state"] = int(seed) if isinstance(seed, Integral) else None
     description: dict[str, Any] = {
-        "format": _FORMAT,
+        "format": f"maxmargin {kind.__name__} {_VERSION}",
         "parameters": parameters,
         "gamma": float(model._gamma),
         "shape_fit": [int(size) for size in model.shape_fit_],
         "report": _report_parts(model.fit_report_) if hasattr(model, "fit_report_") else None,
     }
-    if model.classes_.dtype == object:
-        description["labels"] = "object"
     dual_coef = model._dual_coef_.toarray() if model._sparse else model._dual_coef_
     arrays = {
-        "description": np.array(json.dumps(plain(description, _tagged), allow_nan=False)),
-        "classes": _stored_labels(model.classes_),
-        "class_weight": model.class_weight_,
         "n_support": model._n_support,
         "support": model.support_,
         "dual_coef": dual_coef,
         "intercept": model._intercept_,
     }
+    if has_classes(kind):
+        parameters["class_weight"] = _pairs(model.class_weight)
+        if model.classes_.dtype == object:
+            description["labels"] = "object"
+        arrays["classes"] = _stored_labels(model.classes_)
+        arrays["class_weight"] = model.class_weight_
+    arrays["description"] = np.array(json.dumps(plain(description, _tagged), allow_nan=False))
     if hasattr(model, "n_iter_"):
-        arrays["n_iter"] = model.n_iter_
+        arrays["n_iter"] = np.atleast_1d(model.n_iter_)
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names"] = np.asarray(model.feature_names_in_, dtype=str)
     vectors = model.support_vectors_
@@ -166,7 +174,7 @@ def _arrays(model: SVC) -> dict[str, np.ndarray]:
     return arrays | {"data": vectors.data, "indices": vectors.indices, "indptr": vectors.indptr}
 
 
-def _check_kernel(model: SVC) -> None:
+def _check_kernel(model: Any) -> None:
     if callable(model.kernel):
         raise ValueError("A model file cannot hold a kernel that is a Python function.")
     if hasattr(model, "_calibrated"):
@@ -187,13 +195,14 @@ def _stored_labels(classes: np.ndarray) -> np.ndarray:
     return stored
 
 
-def _model(arrays: dict[str, np.ndarray], name: str) -> SVC:
-    description = _description(arrays, name)
+def _model(arrays: dict[str, np.ndarray], name: str) -> Any:
+    kind, description = _description(arrays, name)
     parameters = description["parameters"]
     try:
-        check_names(parameters)
-        _CLASS_WEIGHT.check(parameters.get("class_weight"), "class_weight", {})
-        parameters["class_weight"] = _from_pairs(parameters.get("class_weight"))
+        check_names(kind, parameters)
+        if "class_weight" in parameters:
+            _CLASS_WEIGHT.check(parameters["class_weight"], "class_weight", {})
+            parameters["class_weight"] = _from_pairs(parameters["class_weight"])
         parameters["solver"] = solver_from_parts(parameters.get("solver", "auto"))
     except ValueError as error:
         raise DataError(f"{name}: {error}") from error
@@ -203,7 +212,7 @@ def _model(arrays: dict[str, np.ndarray], name: str) -> SVC:
     labels = arrays.get("classes", np.empty(0))
     if description.get("labels") == "object" and labels.dtype.kind != "U":
         raise DataError(f"{name}: classes must hold text.")
-    model = fitted_svc(parts, parameters, name)
+    model = fitted_model(kind, parts, parameters, name)
     if description.get("labels") == "object":
         model.classes_ = model.classes_.astype(object)
     try:
@@ -215,8 +224,8 @@ def _model(arrays: dict[str, np.ndarray], name: str) -> SVC:
     return model
 
 
-def _description(arrays: dict[str, np.ndarray], name: str) -> dict:
-    """The JSON text of a model, checked."""
+def _description(arrays: dict[str, np.ndarray], name: str) -> tuple[type[KernelModel], dict]:
+    """Which kind of model it is, and its JSON text, checked."""
     text = arrays.get("description")
     if text is None or text.dtype.kind != "U" or text.ndim:
         raise DataError(f"{name}: is not a model of maxmargin.")
@@ -224,20 +233,20 @@ def _description(arrays: dict[str, np.ndarray], name: str) -> dict:
         description = json.loads(str(text), object_hook=_untagged)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{name}: its description is not valid JSON.") from error
-    kind = description.get("format") if isinstance(description, dict) else None
-    match = re.fullmatch(r"maxmargin (\w+) (\d{1,9})", kind) if isinstance(kind, str) else None
+    form = description.get("format") if isinstance(description, dict) else None
+    match = re.fullmatch(r"maxmargin (\w+) (\d{1,9})", form) if isinstance(form, str) else None
     if match is None:
         raise DataError(f"{name}: is not a model of maxmargin.")
-    if match[1] != "SVC" or int(match[2]) > _VERSION:
+    if match[1] not in MODELS or int(match[2]) > _VERSION:
         raise DataError(
-            f"{name}: is a model of a later version of maxmargin ({kind!r}); this one reads "
-            f"{_FORMAT!r}."
+            f"{name}: is a model of a later version of maxmargin ({shown(form)}); this one reads "
+            f"{', '.join(MODELS)} of version {_VERSION}."
         )
     try:
         _DESCRIPTION.check(description, "", {})
     except ValueError as error:
         raise DataError(f"{name}: {error}") from error
-    return description
+    return MODELS[match[1]], description
 
 
 def _report_parts(report: FitReport) -> dict:

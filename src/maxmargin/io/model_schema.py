@@ -1,6 +1,6 @@
-"""The one description of a fitted SVC in a file, whatever the format of the file.
+"""The one description of a fitted model in a file, whatever the format of the file.
 
-Readers take a file apart, `fitted_svc` checks all parts and puts the model together. No
+Readers take a file apart, `fitted_model` checks all parts and puts the model together. No
 estimator and no compiled code sees a part before all of them have been checked.
 """
 
@@ -12,22 +12,33 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.estimators.classification import BaseSVClassifier
 from maxmargin.estimators.fitted import set_fitted
+from maxmargin.estimators.nu_svc import NuSVC
+from maxmargin.estimators.one_class import OneClassSVM
+from maxmargin.estimators.prediction import KernelModel
+from maxmargin.estimators.regression import SVR, NuSVR
 from maxmargin.estimators.svc import SVC
 from maxmargin.io.files import DataError, brief
 from maxmargin.io.schema import Array, Number, Part, Text, shown
 from maxmargin.sparse_format import check_format
 
+# What files hold, by the names that they are called in our own files.
+MODELS: dict[str, type[KernelModel]] = {
+    each.__name__: each for each in (SVC, NuSVC, SVR, NuSVR, OneClassSVM)
+}
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 _MAX_COUNT = 2**31 - 1  # LIBSVM's and scikit-learn's counts have 32 bits
 
 # What the sizes of all other parts follow from.
 _HEAD: dict[str, Part] = {
     "kernel": Text(KERNELS),
-    "multi_class": Text(("ovo", "ovr")),
     "shape_fit": Array("iu", (2,), at_least=1, at_most=_MAX_COUNT),
-    "classes": Array("biufU", ("n_classes",), distinct=True),
-    "n_support": Array("iu", ("n_classes",), at_least=0, at_most=_MAX_COUNT),
+    "n_support": Array("iu", ("n_groups",), at_least=0, at_most=_MAX_COUNT),
+}
+_CLASSES: dict[str, Part] = {
+    "multi_class": Text(("ovo", "ovr")),
+    "classes": Array("biufU", ("n_groups",), distinct=True),
 }
 _BODY: dict[str, Part] = {
     "gamma": Number(at_least=0),
@@ -37,10 +48,10 @@ _BODY: dict[str, Part] = {
 # A reader leaves out what its format does not have.
 _OPTIONAL: dict[str, Part] = {
     "support": Array("iu", ("n_vectors",), at_least=0, at_most=_MAX_COUNT),
-    "class_weight": Array("f", ("n_classes",), at_least=0),
     "n_iter": Array("iu", ("n_problems",), at_least=0),
     "feature_names": Array("U", ("n_features",)),
 }
+_OPTIONAL_OF_CLASSES: dict[str, Part] = {"class_weight": Array("f", ("n_groups",), at_least=0)}
 # Support vectors are a table, or the parts of a CSR matrix, or with a precomputed kernel nothing.
 _DENSE: dict[str, Part] = {"vectors": Array("f", ("n_vectors", "n_features"))}
 _SPARSE: dict[str, Part] = {
@@ -51,13 +62,16 @@ _SPARSE: dict[str, Part] = {
 _NO_VECTORS: dict[str, Part] = {"vectors": Array("f", (0, 0))}
 
 
-def fitted_svc(parts: dict[str, Any], parameters: dict[str, Any], name: str) -> SVC:
-    """A fitted SVC from the parts of a file.
+def fitted_model(
+    kind: type[KernelModel], parts: dict[str, Any], parameters: dict[str, Any], name: str
+) -> Any:
+    """A fitted model from the parts of a file.
 
     Parameters
     ----------
+    kind : one of `MODELS`
     parts : what the descriptions above name; `dual_coef` and `intercept` in LIBSVM's sign
-    parameters : those of the SVC; `kernel` and `multi_class` among them
+    parameters : those of the model; `kernel` among them
     name : what messages call the file
 
     Raises
@@ -66,16 +80,20 @@ def fitted_svc(parts: dict[str, Any], parameters: dict[str, Any], name: str) -> 
         One sentence that says which part does not fit, and what would.
     """
     try:
-        model = SVC(**parameters)
+        model: Any = kind(**parameters)
         model._validate_params()
-        parts = {"kernel": model.kernel, "multi_class": model.multi_class} | parts
-        sizes = _sizes(parts)
+        parts = {"kernel": model.kernel} | parts
+        head, optional = _HEAD, _OPTIONAL
+        if has_classes(kind):
+            parts = {"multi_class": model.multi_class} | parts
+            head, optional = _CLASSES | _HEAD, _OPTIONAL | _OPTIONAL_OF_CLASSES
+        sizes = _sizes(head, parts)
         sparse = "data" in parts
         by_kernel = parts["kernel"] == "precomputed"
         vectors = _NO_VECTORS if by_kernel else _SPARSE if sparse else _DENSE
         _check(_BODY | vectors, parts, sizes)
-        _check({part: _OPTIONAL[part] for part in _OPTIONAL if part in parts}, parts, sizes)
-        unknown = parts.keys() - (_HEAD | _BODY | _OPTIONAL | vectors)
+        _check({part: optional[part] for part in optional if part in parts}, parts, sizes)
+        unknown = parts.keys() - (head | _BODY | optional | vectors)
         if unknown:
             raise ValueError(f"its array {shown(min(unknown))} is not known.")
         _check_samples(parts, sizes)
@@ -87,37 +105,47 @@ def fitted_svc(parts: dict[str, Any], parameters: dict[str, Any], name: str) -> 
     return model
 
 
-def check_is_svc(model) -> None:
-    """Raise a TypeError of one sentence for a model that these files do not hold."""
-    if not isinstance(model, SVC):
-        name = type(model).__name__
-        raise TypeError(
-            f"Model files hold an SVC, not a {name}: pickle it, or what its to_sklearn() returns."
-        )
+def has_classes(kind: type) -> bool:
+    """Whether models of a kind tell classes apart; else one function has no labels."""
+    return issubclass(kind, BaseSVClassifier)
 
 
-def check_names(parameters: dict[str, Any]) -> None:
-    """Raise a ValueError of one sentence if the SVC has no such parameter."""
-    unknown = [name for name in parameters if name not in SVC._get_param_names()]
+def kind_of(model) -> type[KernelModel]:
+    """Which of `MODELS` a model is; a TypeError of one sentence where it is none."""
+    for kind in MODELS.values():
+        if isinstance(model, kind):
+            return kind
+    known = ", ".join(MODELS)
+    raise TypeError(f"Model files hold one of {known}, not a {type(model).__name__}.")
+
+
+def check_names(kind: type[KernelModel], parameters: dict[str, Any]) -> None:
+    """Raise a ValueError of one sentence if the model has no such parameter."""
+    unknown = [name for name in parameters if name not in kind._get_param_names()]
     if unknown:
-        raise ValueError(f"SVC has no parameter {shown(unknown[0])}.")
+        raise ValueError(f"{kind.__name__} has no parameter {shown(unknown[0])}.")
 
 
-def _sizes(parts: dict[str, Any]) -> dict[str, int]:
+def _sizes(head: Mapping[str, Part], parts: dict[str, Any]) -> dict[str, int]:
     """The numbers that shapes are written with."""
-    classes = parts.get("classes")
-    n_classes = len(classes) if isinstance(classes, np.ndarray) and classes.ndim == 1 else 0
-    _check(_HEAD, parts, {"n_classes": n_classes})
-    if n_classes < 2:
-        raise ValueError(f"a model must have at least 2 classes, not {n_classes}.")
-    pairs = n_classes == 2 or parts["multi_class"] == "ovo"
+    n_groups = n_problems = n_rows = 1
+    if "classes" in head:
+        classes = parts.get("classes")
+        n_groups = len(classes) if isinstance(classes, np.ndarray) and classes.ndim == 1 else 0
+    _check(head, parts, {"n_groups": n_groups})
+    if "classes" in head:
+        if n_groups < 2:
+            raise ValueError(f"a model must have at least 2 classes, not {n_groups}.")
+        pairs = n_groups == 2 or parts["multi_class"] == "ovo"
+        n_problems = n_groups * (n_groups - 1) // 2 if pairs else n_groups
+        n_rows = n_groups - 1 if pairs else n_groups
     n_vectors = int(parts["n_support"].sum(dtype=np.int64))
     n_samples, n_features = (int(size) for size in parts["shape_fit"])
     entries, pointers = parts.get("data"), n_vectors + 1
     return {
-        "n_classes": n_classes,
-        "n_problems": n_classes * (n_classes - 1) // 2 if pairs else n_classes,
-        "n_rows": n_classes - 1 if pairs else n_classes,
+        "n_groups": n_groups,
+        "n_problems": n_problems,
+        "n_rows": n_rows,
         "n_vectors": n_vectors,
         "n_samples": n_samples,
         "n_features": n_features,
@@ -143,7 +171,7 @@ def _check_samples(parts: dict[str, Any], sizes: Mapping[str, int]) -> None:
         raise ValueError(f"a precomputed kernel must be square, not {parts['shape_fit'].tolist()}.")
 
 
-def _set(model: SVC, parts: dict[str, Any], sizes: Mapping[str, int], sparse: bool) -> None:
+def _set(model: Any, parts: dict[str, Any], sizes: Mapping[str, int], sparse: bool) -> None:
     """Give the model its attributes, in the types that a fit gives them."""
     shape = (sizes["n_samples"], sizes["n_features"])
     if sparse:
@@ -155,9 +183,10 @@ def _set(model: SVC, parts: dict[str, Any], sizes: Mapping[str, int], sparse: bo
     else:
         vectors = _floats(parts["vectors"])
     support = parts.get("support", np.arange(sizes["n_vectors"]))
+    classes, class_weight = parts.get("classes"), parts.get("class_weight")
     set_fitted(
         model,
-        classes=parts["classes"].astype(parts["classes"].dtype.newbyteorder("=")),
+        classes=None if classes is None else classes.astype(classes.dtype.newbyteorder("=")),
         n_support=parts["n_support"].astype(np.int32),
         dual_coef=parts["dual_coef"].astype(np.float64),
         intercept=parts["intercept"].astype(np.float64),
@@ -166,10 +195,10 @@ def _set(model: SVC, parts: dict[str, Any], sizes: Mapping[str, int], sparse: bo
         vectors=vectors,
         sparse=sparse,
         shape=shape,
-        class_weight=parts["class_weight"].astype(np.float64) if "class_weight" in parts else None,
+        class_weight=None if class_weight is None else class_weight.astype(np.float64),
     )
     if "n_iter" in parts:
-        model.n_iter_ = parts["n_iter"]
+        model.n_iter_ = model._iterations(parts["n_iter"])
     if "feature_names" in parts:
         model.feature_names_in_ = parts["feature_names"].astype(object)
 
