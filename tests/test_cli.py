@@ -253,7 +253,7 @@ def test_a_fit_that_stops_early_is_1_and_leaves_a_model(run, folder):
         ("train iris.txt -w1 much", "--weight must be LABEL=FACTOR, not '1=much'."),
         ("train iris.txt --solver best", "solver must be one of"),
         ("train iris.txt --multi-class ovr m", "fit with multi_class='ovo', not 'ovr'."),
-        ("train iris.txt -s 3", "only 0, C-SVC"),
+        ("train iris.txt -s 5", "epsilon_svr, nu_svr or 0 to 4, not '5'."),
         ("train iris.txt -b 1", "CalibratedClassifierCV"),
         ("train iris.txt -v 60", "--folds 60, but a class has 50 samples."),
         ("train iris.txt no/where", "no/where: there is no such folder to write to."),
@@ -611,17 +611,6 @@ def test_help_names_every_option_and_three_examples(run, command):
     for line, following in itertools.pairwise([*described, ""]):
         if line.startswith("  -"):  # an option has a text beside it, or on the next line
             assert re.search(r"\S {2,}\S", line) or re.match(r" {5,}\S", following), line
-
-
-def test_options_of_other_svm_types_are_noted(run, folder):
-    code, _, err = run("train", "-p", 0.1, "-n", 0.5, "-s", 0, "iris.txt", "model")
-    assert code == 0 and err.splitlines() == [
-        "maxmargin: -p means nothing to C-SVC, as in svm-train.",
-        "maxmargin: -n means nothing to C-SVC, as in svm-train.",
-    ]
-    assert run("predict", "-b", 0, "iris.txt", "model", "out")[0] == 0
-    code, _, err = run("predict", "-b", 1, "iris.txt", "model", "out")
-    assert code == 2 and "-b: a model holds no probabilities" in err
 
 
 def test_a_process_of_its_own_leaves_out_what_it_does_not_need(folder):

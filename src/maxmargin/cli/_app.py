@@ -15,7 +15,7 @@ import maxmargin
 COMMANDS = {
     "train": (
         "maxmargin train -c 10 -g 0.05 a9a",
-        "maxmargin train -t 0 -w1 5 -v 5 a9a.xz",
+        "maxmargin train -s epsilon_svr -p 0.1 -v 5 abalone.xz",
         "maxmargin train --label species iris.csv iris.npz --report iris.html",
     ),
     "predict": (

@@ -9,6 +9,7 @@ import typer
 from maxmargin.io.files import DataError
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")  # in the order of LIBSVM's -t
+SVM_TYPES = ("c_svc", "nu_svc", "one_class", "epsilon_svr", "nu_svr")  # in the order of its -s
 
 Data = Annotated[
     str,
@@ -30,6 +31,13 @@ Gamma = Annotated[
         "--gamma", "-g", metavar="GAMMA",
         help="A number; scale, which follows the spread of the data; auto or 0 for LIBSVM's "
         "1/features.",
+    ),
+]  # fmt: skip
+SvmType = Annotated[
+    str,
+    typer.Option(
+        "--svm-type", "-s", metavar="TYPE",
+        help="c_svc, nu_svc, one_class, epsilon_svr, nu_svr, or LIBSVM's 0 to 4.",
     ),
 ]  # fmt: skip
 Kernel = Annotated[
@@ -78,11 +86,21 @@ def gamma_value(text: str) -> float | str:
 
 def kernel_name(text: str) -> str:
     """The kernel by its name or by LIBSVM's number."""
-    if text in KERNELS:
+    return _numbered(text, KERNELS, "--kernel")
+
+
+def svm_type_name(text: str) -> str:
+    """The kind of SVM by LIBSVM's name or number."""
+    return _numbered(text, SVM_TYPES, "--svm-type")
+
+
+def _numbered(text: str, names: tuple[str, ...], option: str) -> str:
+    if text in names:
         return text
-    if text.isdecimal() and int(text) < len(KERNELS):
-        return KERNELS[int(text)]
-    raise DataError(f"--kernel must be one of {', '.join(KERNELS)} or 0 to 4, not {text!r}.")
+    if text.isdecimal() and len(text) < 3 and int(text) < len(names):
+        return names[int(text)]
+    last = len(names) - 1
+    raise DataError(f"{option} must be one of {', '.join(names)} or 0 to {last}, not {text!r}.")
 
 
 def number_or(text: str, words: tuple[str, ...], option: str) -> float | str:

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 import typer
 
 from maxmargin.cli import _options as options
+from maxmargin.cli._inputs import dataset_for
 from maxmargin.cli._output import emit, print_json
-from maxmargin.cli.train import labelled
 
 # Other libraries whose SVC has scikit-learn's interface: what to print, where it lives.
 _PEERS = {"scikit-learn": "sklearn.svm", "scikit-learn-intelex": "sklearnex.svm"}
@@ -68,7 +68,7 @@ def bench(
     from maxmargin import SVC
 
     kernel = options.kernel_name(kernel)
-    dataset = labelled(data, label, precomputed=kernel == "precomputed")
+    dataset = dataset_for(SVC(kernel=kernel), data, label)
     parameters = {
         "C": C, "kernel": kernel, "degree": degree, "coef0": coef0, "tol": tol,
         "gamma": options.gamma_value(gamma),

@@ -1,18 +1,20 @@
-"""``maxmargin train``: a model from data, or its accuracy by cross-validation."""
+"""``maxmargin train``: a model from data, or what it is worth by cross-validation."""
 
 from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from maxmargin.cli import _options as options
+from maxmargin.cli._cross_validation import cross_validate
+from maxmargin.cli._inputs import check_model_file, classes_of, dataset_for
 from maxmargin.cli._output import emit, note, print_json, report_values
-from maxmargin.io.data import Dataset, read_data
-from maxmargin.io.files import DataError, atomic_write, format_suffix
+from maxmargin.io.data import Dataset
+from maxmargin.io.files import DataError, atomic_write
 
 
 def train(
@@ -24,7 +26,37 @@ def train(
             help="DATA.model if left out. A LIBSVM model; .npz keeps the report and any labels.",
         ),
     ] = None,
-    C: options.Cost = 1.0,
+    svm_type: options.SvmType = "c_svc",
+    C: Annotated[
+        float | None,
+        typer.Option(
+            "--C",
+            "-c",
+            metavar="C",
+            help="The price of a margin violation; of an error, in regression.",
+            show_default="1.0",
+        ),
+    ] = None,
+    nu: Annotated[
+        float | None,
+        typer.Option(
+            "--nu",
+            "-n",
+            metavar="NU",
+            help="nu_svc, one_class, nu_svr: the part of samples that may be on the wrong side.",
+            show_default="0.5",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            "--epsilon",
+            "-p",
+            metavar="X",
+            help="epsilon_svr: errors up to this size cost nothing.",
+            show_default="0.1",
+        ),
+    ] = None,
     gamma: options.Gamma = "scale",
     kernel: options.Kernel = "rbf",
     degree: options.Degree = 3,
@@ -55,13 +87,14 @@ def train(
     ] = None,
     solver: options.SolverName = "auto",
     multi_class: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--multi-class",
             metavar="WAY",
             help="More than two classes: ovo trains each pair, ovr each against the rest.",
+            show_default="ovo",
         ),
-    ] = "ovo",
+    ] = None,
     max_iter: Annotated[
         int, typer.Option("--max-iter", metavar="N", help="Limit on iterations; -1 for none.")
     ] = -1,
@@ -79,42 +112,37 @@ def train(
     ] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
-    svm_type: Annotated[int, typer.Option("--svm-type", "-s", hidden=True)] = 0,
     probability: Annotated[int, typer.Option("--probability", "-b", hidden=True)] = 0,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", "-p", hidden=True)] = None,
-    nu: Annotated[float | None, typer.Option("--nu", "-n", hidden=True)] = None,
 ) -> None:
-    """Train a model.
+    """Train a model: classes, regression or outliers, by --svm-type.
 
     Exit code 1 says that it is written but not optimal.
     """
-    from maxmargin import SVC
     from maxmargin.io import save_model
 
-    if svm_type != 0:
-        raise DataError("-s: only 0, C-SVC, can be trained.")
     if probability != 0:
         raise DataError("-b: probabilities need Python: CalibratedClassifierCV(SVC()).")
-    for option, value in (("-p", epsilon), ("-n", nu)):
-        if value is not None and not quiet:
-            note(f"{option} means nothing to C-SVC, as in svm-train.")
     kernel = options.kernel_name(kernel)
-    estimator = SVC(
-        C=C, kernel=kernel, degree=degree, coef0=coef0, tol=tol, shrinking=bool(shrinking),
+    estimator = _estimator(
+        options.svm_type_name(svm_type), quiet, C=C, nu=nu, epsilon=epsilon, weight=weight,
+        multi_class=multi_class,
+    )  # fmt: skip
+    estimator.set_params(
+        kernel=kernel, degree=degree, coef0=coef0, tol=tol, shrinking=bool(shrinking),
         gamma=options.gamma_value(gamma),
         cache_size=options.number_or(cache_size, ("auto",), "--cache-size"),
-        max_iter=max_iter, time_limit=time_limit, solver=solver, multi_class=multi_class,
-        n_jobs=jobs, random_state=seed,
+        max_iter=max_iter, time_limit=time_limit, solver=solver, n_jobs=jobs, random_state=seed,
     )  # fmt: skip
-    dataset = labelled(data, label, precomputed=kernel == "precomputed")
-    classes = np.unique(dataset.labels)
-    estimator.set_params(class_weight=options.class_weights(weight, classes))
+    dataset = dataset_for(estimator, data, label)
+    classes = classes_of(estimator, dataset)
+    if weight:
+        estimator.set_params(class_weight=options.class_weights(weight, classes))
     if folds is not None:
-        _cross_validate(estimator, dataset, folds, seed, json, quiet)
+        cross_validate(estimator, dataset, folds, seed, json, quiet)
         return
     path = model or _default_model(data, classes, estimator)
     check_model_file(path, classes, estimator)
-    fit(estimator, dataset, len(classes), quiet or json)
+    fit(estimator, dataset, classes, quiet or json)
     page = "" if report is None else _page(estimator, dataset)
     if dataset.feature_names is not None:
         estimator.feature_names_in_ = np.asarray(dataset.feature_names, dtype=object)
@@ -126,43 +154,61 @@ def train(
     raise typer.Exit(estimator.fit_status_)
 
 
-def labelled(data: str, label: str | None, *, precomputed: bool = False) -> Dataset:
-    """Read data that must have labels."""
-    if label is None and format_suffix(data) in (".csv", ".parquet"):
-        raise DataError(f"{data}: --label must say which column to learn.")
-    dataset = read_data(data, label=label, precomputed=precomputed)
-    if len(np.unique(dataset.labels)) < 2:
-        raise DataError(f"{dataset.name}: all samples have the label {dataset.labels[0]}.")
-    return dataset
+def _estimator(svm_type: str, quiet: bool, **given: Any) -> Any:
+    """The estimator of that type with the options that only some types have.
+
+    Those that mean nothing to it are read over as in svm-train, with a remark; what only
+    this program has is refused.
+    """
+    from maxmargin.io.libsvm_model import SVM_TYPES
+
+    estimator = SVM_TYPES[svm_type]()
+    known = estimator.get_params()
+    given = {name: value for name, value in given.items() if value is not None}
+    for name, letter in (("C", "-c"), ("nu", "-n"), ("epsilon", "-p")):
+        if name in given and name not in known:
+            del given[name]
+            if not quiet:
+                note(f"{letter} means nothing to {svm_type}, as in svm-train.")
+    weight = given.pop("weight", None)
+    for name, value in (("weight", weight), ("multi-class", given.get("multi_class"))):
+        if value and "class_weight" not in known:
+            raise DataError(f"--{name} is about classes, and {svm_type} has none.")
+    return estimator.set_params(**given)
 
 
-def fit(estimator, dataset: Dataset, n_classes: int, quiet: bool) -> None:
+def fit(estimator, dataset: Dataset, classes: np.ndarray | None, quiet: bool) -> None:
     """Fit with a progress bar; each warning is a sentence, a lack of convergence the exit code."""
     from sklearn.exceptions import ConvergenceWarning
 
     from maxmargin.cli._progress import watched
 
-    pairs = n_classes == 2 or estimator.multi_class == "ovo"
-    n_problems = n_classes * (n_classes - 1) // 2 if pairs else n_classes
-    name = estimator.solver
+    name, n_problems = estimator.solver, _n_problems(estimator, classes)
     with warnings.catch_warnings(record=True) as caught, watched(estimator, n_problems, quiet):
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
-            estimator.fit(dataset.X, dataset.labels)
+            estimator.fit(dataset.X, dataset.y)
         finally:
             estimator.set_params(solver=name)
     for sentence in dict.fromkeys(str(one.message) for one in caught):
         note(sentence)
 
 
+def _n_problems(estimator, classes: np.ndarray | None) -> int:
+    if classes is None or len(classes) == 2:
+        return 1
+    n_classes = len(classes)
+    return n_classes * (n_classes - 1) // 2 if estimator.multi_class == "ovo" else n_classes
+
+
 def _page(estimator, dataset: Dataset) -> str:
     from maxmargin.html_report import html_report
 
-    return html_report(estimator, dataset.X, dataset.labels, title=dataset.name)
+    return html_report(estimator, dataset.X, dataset.y, title=dataset.name)
 
 
-def _default_model(data: str, classes: np.ndarray, estimator) -> str:
+def _default_model(data: str, classes: np.ndarray | None, estimator) -> str:
     """svm-train's name for it, in the present folder; .npz where LIBSVM could not hold it."""
     from maxmargin.io.model_file import check_can_save
 
@@ -171,58 +217,7 @@ def _default_model(data: str, classes: np.ndarray, estimator) -> str:
         check_can_save(estimator, classes, name)
     except ValueError:
         return f"{name}.npz"
-    return name if classes.dtype.kind in "iu" else f"{name}.npz"
-
-
-def check_folder(path: str) -> None:
-    """Say before the work, not after it, that there is nowhere to write to."""
-    if not Path(path).absolute().parent.is_dir():
-        raise DataError(f"{path}: there is no such folder to write to.")
-
-
-def check_model_file(path: str, classes: np.ndarray, estimator) -> None:
-    """Say before the training, not after it, that the model could not be written."""
-    from maxmargin.io.model_file import check_can_save
-
-    check_folder(path)
-    try:
-        check_can_save(estimator, classes, path)
-    except ValueError as error:
-        hint = "" if format_suffix(path) == ".npz" else " Or give the model a name in .npz."
-        raise DataError(f"{path}: {error}{hint}") from error
-
-
-def _cross_validate(
-    estimator, dataset: Dataset, folds: int, seed: int, json: bool, quiet: bool
-) -> None:
-    from sklearn.base import clone
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.model_selection import StratifiedKFold
-    from sklearn.utils.metaestimators import _safe_split
-
-    from maxmargin.cli._progress import counted
-
-    y = dataset.labels
-    fewest = np.unique(y, return_counts=True)[1].min()
-    if fewest < folds:
-        raise DataError(f"{dataset.name}: --folds {folds}, but a class has {fewest} samples.")
-    splits = StratifiedKFold(folds, shuffle=True, random_state=seed)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        right = 0
-        for fit_on, test_on in counted(splits.split(dataset.X, y), folds, "folds", json or quiet):
-            model = clone(estimator).fit(*_safe_split(estimator, dataset.X, y, fit_on))
-            X_test, y_test = _safe_split(estimator, dataset.X, y, test_on, fit_on)
-            right += int(np.sum(model.predict(X_test) == y_test))
-    accuracy = right / len(y)
-    converged = not any(issubclass(one.category, ConvergenceWarning) for one in caught)
-    if json:
-        print_json({"folds": folds, "accuracy": accuracy, "converged": converged})
-    else:
-        emit(f"Cross Validation Accuracy = {100 * accuracy:g}%")  # as svm-train says it
-        if not converged:
-            emit("not all folds converged")
-    raise typer.Exit(int(not converged))
+    return name if classes is None or classes.dtype.kind in "iu" else f"{name}.npz"
 
 
 def _announce(estimator, dataset, path, report, json: bool, quiet: bool) -> None:
@@ -233,11 +228,16 @@ def _announce(estimator, dataset, path, report, json: bool, quiet: bool) -> None
                 "html_report": report,
                 "n_samples": dataset.X.shape[0],
                 "n_features": dataset.X.shape[1],
-                "classes": estimator.classes_,
-                "n_support_by_class": estimator.n_support_,
+                **_classes_found(estimator),
                 **report_values(estimator.fit_report_),
             }
         )
     elif not quiet:
         emit(str(estimator.fit_report_))
         emit(f"model: {path}" + (f", report: {report}" if report else ""))
+
+
+def _classes_found(estimator) -> dict[str, Any]:
+    if not hasattr(estimator, "classes_"):
+        return {}
+    return {"classes": estimator.classes_, "n_support_by_class": estimator.n_support_}

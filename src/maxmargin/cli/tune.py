@@ -10,8 +10,8 @@ import numpy as np
 import typer
 
 from maxmargin.cli import _options as options
+from maxmargin.cli._inputs import check_folder, check_model_file, dataset_for
 from maxmargin.cli._output import emit, print_json
-from maxmargin.cli.train import check_folder, check_model_file, labelled
 from maxmargin.io.files import DataError, atomic_write
 
 _MAX_EXPONENT, _MAX_VALUES = 1000, 10_000
@@ -82,7 +82,7 @@ def tune(
         _check_plot(plot, grid)
     for path in filter(None, (model, plot)):
         check_folder(path)
-    dataset = labelled(data, label, precomputed=kernel == "precomputed")
+    dataset = dataset_for(SVC(kernel=kernel), data, label)
     classes, counts = np.unique(dataset.labels, return_counts=True)
     if counts.min() < folds:
         raise DataError(f"{dataset.name}: --folds {folds}, but a class has {counts.min()} samples.")

@@ -25,7 +25,7 @@ _KERNELS = {
 }
 _LIBSVM_KERNELS = {theirs: ours for ours, (theirs, _) in _KERNELS.items()}
 # LIBSVM's names of the models are those of our formulations.
-_SVM_TYPES = {kind._formulation: kind for kind in MODELS.values()}
+SVM_TYPES = {kind._formulation: kind for kind in MODELS.values()}
 # What the header of a model must say, what that of a classifier must say too, and what it may say.
 _REQUIRED = ("svm_type", "kernel_type", "nr_class", "total_sv", "rho")
 _OF_CLASSES = ("label", "nr_sv")
@@ -89,7 +89,7 @@ def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None)
     with open_binary(path) as file:
         header, first_line = _read_header(file, name)
         lines = file.readlines()
-    kind = _SVM_TYPES[header["svm_type"][0]]
+    kind = SVM_TYPES[header["svm_type"][0]]
     try:
         parts, parameters = _parts(header, kind)
         n_coefficients = len(parts["classes"]) - 1 if has_classes(kind) else 1
@@ -191,10 +191,10 @@ def _read_header(file, name: str) -> tuple[dict[str, list[str]], int]:
 
 def _of_type(svm_type: str, header: dict[str, list[str]], name: str) -> tuple[str, ...]:
     """What the header must say because of the type of the model."""
-    if svm_type not in _SVM_TYPES:
-        known = ", ".join(_SVM_TYPES)
+    if svm_type not in SVM_TYPES:
+        known = ", ".join(SVM_TYPES)
         raise DataError(f"{name}: is a model of type {shown(svm_type)}, not of {known}.")
-    if has_classes(_SVM_TYPES[svm_type]):
+    if has_classes(SVM_TYPES[svm_type]):
         return _OF_CLASSES
     found = [key for key in _OF_CLASSES if key in header]
     if found:
