@@ -10,6 +10,8 @@ import sklearn.svm
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import is_regressor
 from sklearn.datasets import dump_svmlight_file, load_iris
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.io import (
@@ -51,7 +53,7 @@ def samples(kind, *, sparse=False, n_classes=3):
     if kind in ("epsilon_svr", "nu_svr"):
         X, y = X[:, :3], X[:, 3] + 0.1 * np.sin(np.arange(len(X)))
     if kind == "one_class":
-        y = np.where(np.arange(len(X)) % 10, 1, -1)
+        X, y = X + 2.0, np.where(np.arange(len(X)) % 10, 1, -1)  # far enough from the origin
     return sp.csr_array(np.where(np.abs(X) < 0.3, 0.0, X)) if sparse else X, y
 
 
@@ -305,3 +307,62 @@ def test_models_of_sklearn_become_files(kind, name, tmp_path):
     save_model(type(ours).from_sklearn(theirs), tmp_path / name)
     X_back = X if name == "model.npz" else sp.csr_array(X)
     assert_allclose(values(load_model(tmp_path / name), X_back), values(theirs, X), atol=1e-9)
+
+
+# --- ONNX -------------------------------------------------------------------
+
+
+def onnx_answers(model, X, **options):
+    """What onnxruntime says of samples: predictions, and scores where there are some."""
+    onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed.")
+    pytest.importorskip("skl2onnx", reason="skl2onnx is not installed (extra onnx).")
+    from maxmargin.io.onnx import to_onnx
+
+    onnx = to_onnx(model, X[:1], **options)
+    session = onnxruntime.InferenceSession(onnx.SerializeToString())
+    return [answer.squeeze() for answer in session.run(None, {"X": X})]
+
+
+@every_kind
+@every_kernel
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_onnxruntime_answers_equally(kind, kernel, sparse):
+    """It computes in float32."""
+    X, y = samples(kind, sparse=sparse)
+    model = model_of(kind, kernel).fit(X, y)
+    X = (X.toarray() if sparse else X).astype(np.float32)
+    options = {"options": {"zipmap": False}} if kind.endswith("svc") else {}
+    predicted, *scores = onnx_answers(model, X, **options)
+    if is_regressor(model):
+        assert_allclose(predicted, model.predict(X), atol=1e-4)
+        return
+    decisions = model.decision_function(X)
+    assert_allclose(scores[0], decisions, atol=1e-4)
+    clear = np.abs(decisions.reshape(len(X), -1)).min(axis=1) > 1e-3
+    assert clear.sum() > 100
+    assert_array_equal(predicted[clear], model.predict(X)[clear])
+
+
+def test_onnx_of_a_pipeline_that_regresses():
+    X, y = samples("epsilon_svr")
+    X = X.astype(np.float32)
+    model = make_pipeline(StandardScaler(), model_of("epsilon_svr")).fit(X, y)
+    assert_allclose(onnx_answers(model, X)[0], model.predict(X), atol=1e-4)
+
+
+def test_onnx_of_a_sample_on_the_boundary_is_an_outlier():
+    X, _ = samples("one_class")
+    model = model_of("one_class").fit(X)
+    model._intercept_ = np.zeros(1)  # far away, where all kernel values are zero, so is the score
+    far = np.full((2, 4), 1e3, dtype=np.float32)
+    assert_array_equal(model.predict(far), [-1, -1])
+    assert_array_equal(onnx_answers(model, far), [[-1, -1], [0, 0]])
+
+
+def test_what_onnx_cannot_hold_is_refused():
+    X, y = samples("epsilon_svr")
+    flat = model_of("epsilon_svr", epsilon=100.0).fit(X, y)
+    with pytest.raises(ValueError, match=r"no SVM without support vectors.*the constant 0"):
+        onnx_answers(flat, X)
+    with pytest.raises(ValueError, match="no kernels beside"):
+        onnx_answers(model_of("one_class", "precomputed").fit(X @ X.T), X @ X.T)
