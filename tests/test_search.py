@@ -29,12 +29,14 @@ from sklearn.preprocessing import StandardScaler, scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import SVC, SVCSearch
+from maxmargin.formulations import c_svc
+from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Interrupt
-from maxmargin.search import chains as _chains
-from maxmargin.solvers.path import RegularisationPath, find_duplicates
+from maxmargin.problem import Problem
+from maxmargin.search.kernel_store import KernelStore
+from maxmargin.solvers.path import NeedsFullSolver, RegularisationPath, find_duplicates
+from search_oracle import assert_same_results, closely, same_results
 
-# Both sides are solved closely, so that no sample lies between two answers within tol.
-CLOSE = {"tol": [1e-6]}
 GRID = {"C": [0.1, 1, 10, 1000], "gamma": [0.001, 0.03, 1.0]}
 
 
@@ -60,31 +62,9 @@ def noisy():
     return X[order], y[order]
 
 
-def closely(grid):
-    grids = grid if isinstance(grid, list) else [grid]
-    return [CLOSE | one for one in grids]
-
-
-def assert_same_results(found, expected):
-    """Equal but for times, and for parameters that only one of the two has."""
-    ours, theirs = found.cv_results_, expected.cv_results_
-    assert set(ours) == set(theirs)
-    assert ours["params"] == theirs["params"]
-    for name, values in theirs.items():
-        if "test_" in name and not name.startswith("rank"):
-            np.testing.assert_allclose(ours[name], values, rtol=1e-4, atol=1e-9, err_msg=name)
-        if name.startswith("param_"):
-            assert list(ours[name]) == list(values)
-
-
-def compare(grid, data, *, against=None, fit_params=None, **options):
-    X, y = data
-    fit_params = fit_params or {}
-    found = SVCSearch(closely(grid), **options).fit(X, y, **fit_params)
+def compare(grid, data, *, against=None, **options):
     estimator = against or sklearn.svm.SVC()
-    expected = GridSearchCV(estimator, closely(grid), **options).fit(X, y, **fit_params)
-    assert_same_results(found, expected)
-    return found, expected
+    return same_results(SVCSearch, estimator, grid, data, **options)
 
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -263,23 +243,23 @@ def test_too_little_memory_for_a_whole_matrix(cancer, capsys):
 
 
 def test_what_the_shared_way_cannot_solve_is_fitted_alone(cancer, monkeypatch):
-    def give_up(self, C):
-        raise _chains.NeedsFullSolver
+    def give_up(self, problem, C):
+        raise NeedsFullSolver
 
     monkeypatch.setattr(RegularisationPath, "solve", give_up)
     compare({"C": [0.1, 10]}, cancer, cv=3)
 
 
-def test_large_costs_have_double_precision(cancer, monkeypatch):
-    """At C = 1e6 and noise, float32 kernel values would be off by more than tol."""
-    asked = []
-    get = _chains.KernelStore.get
+def test_large_costs_have_exact_residuals(monkeypatch):
+    """At C = 1e4 and noise, rounding of float32 kernel values would be more than tol."""
+    corrected = []
+    correct = RegularisationPath._correct
 
-    def watched(self, kernel, dtype=None):
-        asked.append(dtype)
-        return get(self, kernel, dtype)
+    def watched(self, problem):
+        corrected.append(problem.upper.max())
+        correct(self, problem)
 
-    monkeypatch.setattr(_chains.KernelStore, "get", watched)
+    monkeypatch.setattr(RegularisationPath, "_correct", watched)
     random = np.random.RandomState(0)
     X, y = random.randn(700, 2), random.randint(0, 2, 700)
     grid = {"C": [1, 1e4], "gamma": [0.05]}
@@ -288,29 +268,35 @@ def test_large_costs_have_double_precision(cancer, monkeypatch):
     np.testing.assert_allclose(
         found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"], atol=2e-3
     )
-    assert np.float64 in asked
+    assert set(corrected) == {1e4}
 
 
-def test_what_has_no_room_for_double_precision_is_fitted_alone(monkeypatch):
-    whole = _chains.Chains.__init__
+def test_what_the_certificate_refuses_is_fitted_alone(monkeypatch):
+    """Stored kernel values that are off by more than rounding mislead the path, not the scores."""
+    compute = KernelStore._compute
 
-    def without_room(self, *arguments):
-        whole(self, *arguments)
-        self.may_refine = False
+    def spoiled(self, kernel):
+        K = compute(self, kernel).copy()
+        K[::3] *= 1.01
+        K[:, ::3] *= 1.01
+        return K
 
-    monkeypatch.setattr(_chains.Chains, "__init__", without_room)
+    monkeypatch.setattr(KernelStore, "_compute", spoiled)
     random = np.random.RandomState(0)
-    X, y = random.randn(600, 2), random.randint(0, 3, 600)
-    grid = {"C": [1, 1e4], "gamma": [0.5]}
+    X, y = random.randn(200, 2), random.randint(0, 3, 200)
+    grid = {"C": [1, 10], "gamma": [0.5]}
     seen = []
 
     def scoring(estimator, X, y):
-        seen.append((estimator.C, type(estimator)))
-        return estimator.score(X, y)
+        seen.append(type(estimator))
+        return _margins(estimator, X, y)
 
-    SVCSearch(grid, cv=2, scoring=scoring, refit=False).fit(X, y)
-    assert {kind is SVC for C, kind in seen if C == 1} == {False}
-    assert {kind is SVC for C, kind in seen if C == 1e4} == {True}
+    found = SVCSearch(grid, cv=2, scoring=scoring, refit=False).fit(X, y)
+    assert set(seen) == {SVC}
+    expected = GridSearchCV(SVC(), grid, cv=2, scoring=_margins, refit=False).fit(X, y)
+    np.testing.assert_allclose(
+        found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"], atol=2e-3
+    )
 
 
 def test_kernels_that_overflow_fail_as_fits_do(iris):
@@ -335,11 +321,21 @@ def test_scores_do_not_depend_on_threads(noisy):
 # The path from one C to the next.
 
 
-def path_of(X, y, gamma):
-    distinct, which = np.unique(X, axis=0, return_inverse=True)
-    K = rbf_kernel(distinct, gamma=gamma)[which][:, which]  # twins to the bit
-    signs = np.where(y == 1, 1.0, -1.0)
-    return RegularisationPath(K, signs, np.ones(len(y)), find_duplicates(K), 1e-3, Interrupt())
+class Path:
+    """A path over the C of one C-SVC."""
+
+    def __init__(self, X, y, gamma):
+        distinct, which = np.unique(X, axis=0, return_inverse=True)
+        self.K = rbf_kernel(distinct, gamma=gamma)[which][:, which]  # twins to the bit
+        self.signs = np.where(y == 1, 1.0, -1.0)
+        self.kernel = PrecomputedKernelMatrix(np.ascontiguousarray(self.K))
+        self.path = RegularisationPath(self.kernel, find_duplicates(self.K), 1e-3, Interrupt())
+
+    def solve(self, C):
+        linear, lower, upper = c_svc(self.signs, np.full(len(self.signs), float(C)))
+        self.problem = Problem(self.kernel, linear, lower, upper)
+        self.path.solve(self.problem, C)
+        return self.path.beta
 
 
 def test_twins_are_samples_with_the_same_kernel_values(noisy):
@@ -354,26 +350,26 @@ def test_twins_are_samples_with_the_same_kernel_values(noisy):
 
 @pytest.mark.parametrize("gamma", [0.01, 0.3, 20.0])
 def test_path_is_optimal_at_every_cost(gamma, noisy):
-    path = path_of(*noisy, gamma)
+    path = Path(*noisy, gamma)
     for C in (0.1, 0.3, 1, 8, 8, 100, 1e4):
-        path.solve(C)
-        beta, residual = path.beta, path.signs - path.K @ path.beta
-        np.testing.assert_allclose(residual, path.residual, atol=1e-6)
+        beta = path.solve(C)
+        residual, problem = path.signs - path.K @ beta, path.problem
+        np.testing.assert_allclose(residual, path.path.residual, atol=1e-6)
         assert abs(beta.sum()) <= 1e-9 * np.abs(beta).sum()
-        assert (beta >= path.lower).all() and (beta <= path.upper).all()
-        highest = residual[beta < path.upper].max()
-        assert highest - residual[beta > path.lower].min() <= 1e-3
+        assert (beta >= problem.lower).all() and (beta <= problem.upper).all()
+        highest = residual[beta < problem.upper].max()
+        assert highest - residual[beta > problem.lower].min() <= 1e-3
 
 
 def test_a_solution_that_no_cost_changes_costs_nothing(noisy):
     """Contradicting twins stay at their bounds for ever, and must not spoil it."""
-    path = path_of(*noisy, 20.0)
-    path.solve(100.0)
-    assert np.abs(path.beta).max() == 100.0
-    steps, product = path.steps, path.K @ path.beta
-    path.solve(1000.0)
-    assert path.steps == steps and np.abs(path.beta).max() == 1000.0
-    np.testing.assert_allclose(path.K @ path.beta, product, atol=1e-8)
+    path = Path(*noisy, 20.0)
+    beta = path.solve(100.0)
+    assert np.abs(beta).max() == 100.0
+    steps, product = path.path.steps, path.K @ beta
+    beta = path.solve(1000.0)
+    assert path.path.steps == steps and np.abs(beta).max() == 1000.0
+    np.testing.assert_allclose(path.K @ beta, product, atol=1e-8)
 
 
 # A good citizen.
@@ -504,3 +500,71 @@ def test_ctrl_c_ends_the_search(noisy):
     assert not hasattr(search, "cv_results_")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert threading.active_count() < 20
+
+
+# As GridSearchCV is called.
+
+
+def test_an_estimator_may_come_first(cancer):
+    """`GridSearchCV(SVC(…), grid)` becomes `SVCSearch(SVC(…), grid)` by its name alone."""
+    X, y = cancer
+    estimator = SVC(kernel="poly", degree=2, tol=1e-6, class_weight="balanced")
+    grid = {"C": [0.1, 1], "coef0": [0.0, 1.0]}
+    found = SVCSearch(estimator, grid, cv=3, return_train_score=True).fit(X, y)
+    expected = GridSearchCV(estimator, grid, cv=3, return_train_score=True).fit(X, y)
+    assert_same_results(found, expected)
+    assert found.best_estimator_.degree == 2
+    assert found.get_params()["estimator__degree"] == 2
+    assert not hasattr(estimator, "support_")
+    precomputed = SVCSearch(SVC(kernel="precomputed"), {"C": [1, 10]}, cv=2)
+    assert precomputed.__sklearn_tags__().input_tags.pairwise
+    assert precomputed.fit(rbf_kernel(X, gamma=0.03), y).best_score_ > 0.9
+
+
+@pytest.mark.parametrize("estimator", [sklearn.svm.SVC(), make_pipeline(SVC()), None])
+def test_other_estimators_are_refused_in_a_sentence(estimator, iris):
+    with pytest.raises((TypeError, ValueError), match="SVCSearch"):
+        SVCSearch(estimator, {"C": [1]}).fit(*iris)
+
+
+@pytest.mark.parametrize("data", ["cancer", "iris"])
+def test_train_scores(data, request):
+    found, _ = compare(
+        {"C": [0.1, 10], "gamma": [0.01, 1.0]}, request.getfixturevalue(data),
+        cv=3, return_train_score=True, scoring=["accuracy", "f1_macro"], refit=False,
+    )  # fmt: skip
+    assert found.cv_results_["mean_train_accuracy"].max() > 0.95
+
+
+def test_error_score(iris):
+    X, y = iris
+    splits = [(np.arange(50), np.arange(50, 150)), (np.arange(0, 150, 2), np.arange(1, 150, 2))]
+    with pytest.warns(FitFailedWarning):
+        found = SVCSearch({"C": [1]}, cv=splits, error_score=-1, return_train_score=True).fit(X, y)
+    assert found.cv_results_["split0_test_score"] == found.cv_results_["split0_train_score"] == -1
+    with pytest.raises(ValueError, match="greater than one"):
+        SVCSearch({"C": [1]}, cv=splits, error_score="raise").fit(X, y)
+
+
+def test_metadata_routing(cancer):
+    """Weights go where the estimator and the scorer ask for them, and nowhere else."""
+    X, y = cancer
+    weights = np.random.RandomState(0).randint(1, 4, len(y)).astype(float)
+    grid = {"C": [0.1, 10], "gamma": [0.01], "tol": [1e-6]}
+    with sklearn.config_context(enable_metadata_routing=True):
+        scorer = make_scorer(accuracy_score).set_score_request(sample_weight=False)
+        estimator = SVC().set_fit_request(sample_weight=True)
+        found, expected = (
+            search(estimator, grid, cv=3, scoring=scorer).fit(X, y, sample_weight=weights)
+            for search in (SVCSearch, GridSearchCV)
+        )
+        assert_same_results(found, expected)
+        with pytest.raises(TypeError, match="sample_weight"):
+            SVCSearch(SVC().set_fit_request(sample_weight=False), grid, scoring=scorer).fit(
+                X, y, sample_weight=weights
+            )
+        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), found)
+        predicted = pipeline.fit(X, y, sample_weight=weights).predict(X)
+        assert (predicted == y).mean() > 0.9
+    both = SVCSearch(grid, cv=3).fit(X, y, sample_weight=weights)
+    assert (found.cv_results_["mean_test_score"] != both.cv_results_["mean_test_score"]).any()

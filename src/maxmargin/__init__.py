@@ -12,6 +12,7 @@ __all__ = [
     "NuSVR",
     "OneClassSVM",
     "SVCSearch",
+    "SVRSearch",
     "io",
     "plotting",
     "solvers",
@@ -25,6 +26,7 @@ _HOMES = {
     "NuSVR": "maxmargin.estimators.regression",
     "OneClassSVM": "maxmargin.estimators.one_class",
     "SVCSearch": "maxmargin.search.svc_search",
+    "SVRSearch": "maxmargin.search.svr_search",
 }
 _MODULES = ("io", "plotting", "solvers")
 

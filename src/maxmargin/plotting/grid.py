@@ -40,7 +40,7 @@ class GridDisplay:
 
     @classmethod
     def from_search(cls, search, *, x=None, y=None, score=None, ax=None) -> GridDisplay:
-        """Draw a fitted `SVCSearch` or `GridSearchCV`.
+        """Draw a fitted `SVCSearch`, `SVRSearch` or `GridSearchCV`.
 
         Parameters
         ----------

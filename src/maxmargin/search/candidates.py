@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from sklearn.base import clone
 from sklearn.utils.validation import _num_samples
 
-from maxmargin.estimators.svc import SVC
 from maxmargin.monitor import Interrupt
 from maxmargin.search.chains import Chains, reason_not_shared, reason_too_large
 from maxmargin.search.folds import CVData
-from maxmargin.search.held_out import FoldSolution, HeldOutSVC
+from maxmargin.search.held_out import FoldSolution, held_out_model
 from maxmargin.search.independent import fit_independently
 
 __all__ = ["CVData", "fit_candidates"]
 
 
-def fit_candidates(candidates: list[dict], cv_data: CVData, verbose: int = 0) -> Iterator[tuple]:
-    """(candidate, fold, fitted model or None, seconds, error or None) of all fits."""
-    estimators = {}
-    for number, parameters in enumerate(candidates):
-        estimators[number] = SVC().set_params(**clone(parameters, safe=False))
-        estimators[number]._validate_params()
+def fit_candidates(estimators: dict, cv_data: CVData, verbose: int = 0) -> Iterator[tuple]:
+    """(candidate, fold, fitted model or None, seconds, error or None) of all fits.
+
+    Candidates are estimators of one class by their number.
+    """
     reasons = _reasons(estimators, _num_samples(cv_data.X))
     for reason in dict.fromkeys(filter(None, reasons.values())) if verbose else ():
         print(f"[maxmargin] some candidates are fitted one by one: {reason}.", flush=True)
@@ -34,7 +31,7 @@ def fit_candidates(candidates: list[dict], cv_data: CVData, verbose: int = 0) ->
     yield from fit_independently(cv_data, estimators, alone)
 
 
-def _reasons(estimators: dict[int, SVC], n: int) -> dict[int, str | None]:
+def _reasons(estimators: dict, n: int) -> dict[int, str | None]:
     """Why each candidate is fitted alone; None where it shares its work with others."""
     reasons = {number: reason_not_shared(estimator) for number, estimator in estimators.items()}
     sharing = [number for number, reason in reasons.items() if not reason]
@@ -44,9 +41,7 @@ def _reasons(estimators: dict[int, SVC], n: int) -> dict[int, str | None]:
     return reasons
 
 
-def _shared(
-    cv_data: CVData, estimators: dict[int, SVC]
-) -> Generator[tuple, None, list[tuple[int, int]]]:
+def _shared(cv_data: CVData, estimators: dict) -> Generator[tuple, None, list[tuple[int, int]]]:
     """The fits of chains; returns (candidate, split) of the fits that need a full solver."""
     interrupt, alone = Interrupt(), []
     chains = Chains(cv_data, estimators, _num_samples(cv_data.X), interrupt)
@@ -55,7 +50,7 @@ def _shared(
     with interrupt.listening():
         for number, answer in chains.solve():
             if isinstance(answer, FoldSolution):
-                model = HeldOutSVC.of(estimators[number].get_params(), answer)
+                model = held_out_model(estimators[number], answer)
                 yield number, answer.fold, model, answer.seconds, None
             else:
                 alone.append((number, answer.split))

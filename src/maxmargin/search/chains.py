@@ -7,21 +7,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from maxmargin.estimators.inputs import validate_features
-from maxmargin.estimators.svc import SVC
-from maxmargin.kernels._rows import subtract_rows
+from maxmargin.estimators.tasks import Task
 from maxmargin.kernels.budget import memory_budget
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.monitor import Interrupt
+from maxmargin.optimality import certificate_from
 from maxmargin.parallel import n_threads, stream_blocks
+from maxmargin.problem import Problem
 from maxmargin.search.folds import CVData, Fold
 from maxmargin.search.held_out import FoldSolution
 from maxmargin.search.kernel_store import KernelStore
-from maxmargin.solvers.path import NeedsFullSolver, RegularisationPath, submatrix
+from maxmargin.solvers.path import NeedsFullSolver, RegularisationPath
 
-# Bytes a kernel value, and with the float64 matrix beside the float32 one.
-_SINGLE, _BOTH = 4, 12
+# Bytes of a stored kernel value, and those of inner products as a multiple of them.
+_SINGLE, _PRODUCTS = 4, 2
 # Chains that are under way together, a thread: enough to keep all of them busy to the end.
 _CHAINS_PER_THREAD = 4
 # Solvers whose answer is the optimum, whoever finds it.
@@ -30,28 +32,31 @@ _EXACT = ("auto", "decomposition", "smo")
 
 @dataclass(eq=False)
 class Chain:
-    """One fold with one kernel: candidates in the order of their C."""
+    """One fold with one kernel: candidates in the order of their C, and of their ε.
+
+    `steps` has C, ε and the number of the candidate of each.
+    """
 
     fold: Fold
     kernel: Any
     tol: float
-    steps: list[tuple[float, int]] = field(default_factory=list)  # (C, number of the candidate)
+    steps: list[tuple[float, float, int]] = field(default_factory=list)
 
 
-def reason_not_shared(estimator: SVC) -> str | None:
+def reason_not_shared(estimator) -> str | None:
     """The reason why a candidate can share nothing; None where it can."""
     if not isinstance(estimator.solver, str) or estimator.solver not in _EXACT:
         return f"solver={estimator.solver!r} has a way of its own"
-    if estimator.probability not in ("deprecated", False):
+    if getattr(estimator, "probability", False) not in ("deprecated", False):
         return "probability=True asks for fits of its own"
-    if getattr(estimator, "device", "cpu") != "cpu":
+    if estimator.device != "cpu":
         return "a GPU trains each model on its own"
     if estimator.max_iter != -1 or estimator.time_limit is not None:
         return "max_iter and time_limit hold for fits of their own"
     return None
 
 
-def reason_too_large(estimators: list[SVC], n: int) -> str | None:
+def reason_too_large(estimators: list, n: int) -> str | None:
     """The reason why there is no room for a whole kernel matrix; None where there is."""
     budget = min(memory_budget(estimator.cache_size) for estimator in estimators)
     own = any(callable(one.kernel) or one.kernel == "precomputed" for one in estimators)
@@ -75,14 +80,8 @@ class Chains:
     interrupt : the flag that Ctrl-C sets
     """
 
-    def __init__(
-        self,
-        cv_data: CVData,
-        estimators: dict[int, SVC],
-        n: int,
-        interrupt: Interrupt,
-    ):
-        self.interrupt = interrupt
+    def __init__(self, cv_data: CVData, estimators: dict, n: int, interrupt: Interrupt):
+        self.interrupt, self.train_scores = interrupt, cv_data.train_scores
         self.failed: list[tuple[int, Fold]] = []
         self._folds: dict[tuple, Fold] = {}
         chains: dict[tuple, Chain] = {}
@@ -95,7 +94,8 @@ class Chains:
                 kernel = fold.kernel(estimator)
                 key = (id(fold), kernel, estimator.tol)
                 chain = chains.setdefault(key, Chain(fold, kernel, estimator.tol))
-                chain.steps.append((float(estimator.C), number))
+                epsilon = float(getattr(estimator, "epsilon", 0.0))
+                chain.steps.append((float(estimator.C), epsilon, number))
         self.by_kernel: dict[Any, list[Chain]] = {}
         for chain in chains.values():
             chain.steps.sort()
@@ -103,22 +103,21 @@ class Chains:
         features = [kernel for kernel in self.by_kernel if isinstance(kernel, KernelFunction)]
         X = cv_data.X
         if features:
-            X = validate_features(SVC(), X)
+            X = validate_features(clone(next(iter(estimators.values()))), X)
         # Every thread has the part of its fold; what is left holds whole matrices.
         budget = min(memory_budget(estimator.cache_size) for estimator in estimators.values())
-        room = budget // (n * n) - _SINGLE * n_threads()
-        keep_products = len(features) > 1 and room >= 2 * _SINGLE
-        room -= _SINGLE * keep_products
-        self.may_refine = room >= _BOTH + (_BOTH - _SINGLE) * n_threads()
-        self._room = max(1, room // _BOTH - n_threads())
+        room = budget // (_SINGLE * n * n) - n_threads()
+        keep_products = len(features) > 1 and room > _PRODUCTS
+        self._room = max(1, room - _PRODUCTS * keep_products)
         self.kernels = KernelStore(X, n, keep_products=keep_products)
 
-    def _fold(self, cv_data: CVData, split: int, estimator: SVC) -> Fold:
+    def _fold(self, cv_data: CVData, split: int, estimator) -> Fold:
+        """The fold of a candidate: one for all that slice samples and weigh classes alike."""
         kind = estimator.kernel if callable(estimator.kernel) else estimator.kernel == "precomputed"
-        key = (split, repr(estimator.class_weight), estimator.multi_class, kind)
+        classes = [getattr(estimator, name, None) for name in ("class_weight", "multi_class")]
+        key = (split, repr(classes), kind)
         if key not in self._folds:
-            plain = SVC(**estimator.get_params())
-            self._folds[key] = Fold(cv_data, split, plain).prepare(plain)
+            self._folds[key] = Fold(cv_data, split, estimator).prepare(estimator)
         return self._folds[key]
 
     def solve(self):
@@ -135,63 +134,90 @@ class Chains:
             for kernel in taken:  # here, where all threads work on it
                 self.kernels.get(kernel)
             for chain, answers in zip(chains, stream_blocks(self._follow, chains)):
-                for (_, number), answer in zip(chain.steps, answers):
+                for (*_, number), answer in zip(chain.steps, answers):
                     yield number, answer
             self.kernels.drop(taken)
 
     def _follow(self, chain: Chain) -> list[FoldSolution | Fold]:
-        """Solutions of a chain, for every C in its order."""
-        fold, values = chain.fold, [C for C, _ in chain.steps]
-        shape = (len(values), len(fold.tasks))
-        decisions = np.empty((*shape, len(fold.test)))
-        intercepts, seconds = np.empty(shape), np.zeros(len(values))
-        betas: list[list[np.ndarray]] = [[] for _ in values]
-        solved = len(values)
-        for number, task in enumerate(fold.tasks):
-            start, path, at = time.perf_counter(), None, 0
-            try:
-                for at, C in enumerate(values[:solved]):
-                    path = path or _TaskPath(self, chain, task)
-                    beta, intercepts[at, number], decisions[at, number] = path.solve(C)
-                    betas[at].append(beta)
-                    now = time.perf_counter()
-                    seconds[at] += now - start
-                    start = now
-            except NeedsFullSolver:
-                solved = at
-        answers = zip(betas, intercepts.tolist(), decisions.transpose(0, 2, 1), seconds.tolist())
-        return [
-            FoldSolution(fold, chain.kernel, *answer) if at < solved else fold
-            for at, answer in enumerate(answers)
-        ]
+        """Solutions of a chain, for every C and ε in its order."""
+        fold, n_steps = chain.fold, len(chain.steps)
+        tasks = [_TaskPath(self, chain, task) for task in fold.tasks]
+        for task in tasks:
+            task.follow()
+        answers: list[FoldSolution | Fold] = []
+        for at in range(n_steps):
+            parts = [task.answers[at] for task in tasks if at in task.answers]
+            if len(parts) < len(tasks):
+                answers.append(fold)
+                continue
+            betas, intercepts, decisions = zip(*parts)
+            seconds = sum(task.seconds[at] for task in tasks)
+            answers.append(
+                FoldSolution(
+                    fold, chain.kernel, list(betas), list(intercepts), np.array(decisions), seconds
+                )
+            )
+        return answers
 
 
 class _TaskPath:
-    """The path of one binary task, with the decision values of the held-out samples."""
+    """The path of one task, with the decision values of the samples that are scored.
 
-    def __init__(self, chains: Chains, chain: Chain, task):
-        fold = chain.fold
-        self.kernels, self.may_refine = chains.kernels, chains.may_refine
-        self.kernel = chain.kernel
-        self.train, self.test = fold.train[task.index], fold.test
-        K = self.kernels.get(self.kernel)
-        self.held_out = submatrix(K, self.train, self.test)
-        self.path = RegularisationPath(
-            submatrix(K, self.train, self.train), task.signs, fold.data.costs[task.index],
-            self.kernels.duplicates(self.kernel)[self.train], chain.tol, chains.interrupt,
+    Attributes
+    ----------
+    answers : β, intercept and decision values of the steps that were solved to tol, as a
+        certificate in float64 says
+    seconds : what each step took
+    """
+
+    def __init__(self, chains: Chains, chain: Chain, task: Task):
+        self.chains, self.chain, self.task = chains, chain, task
+        self.train = chain.fold.train[task.index]
+        self.answers: dict[int, tuple[np.ndarray, float, np.ndarray]] = {}
+        self.seconds = np.zeros(len(chain.steps))
+
+    def follow(self) -> None:
+        """Solve the steps one after the other, and judge all of them."""
+        store, kernel = self.chains.kernels, self.chain.kernel
+        start = time.perf_counter()
+        problems: list[Problem] = []
+        betas: list[np.ndarray] = []
+        try:
+            duplicates = store.duplicates(kernel)[self.train]
+            part = store.part(kernel, self.train)
+            path = RegularisationPath(part, duplicates, self.chain.tol, self.chains.interrupt)
+            for at, (C, epsilon, _) in enumerate(self.chain.steps):
+                fields = self.task.formulate(self.chain.fold.at(C), part.scale)
+                problem = Problem(part, **(fields | {"epsilon": epsilon}))
+                path.solve(problem, C)
+                problems.append(problem)
+                betas.append(path.beta)
+                start, self.seconds[at] = time.perf_counter(), time.perf_counter() - start
+        except NeedsFullSolver:
+            pass  # these steps, and those that would start from them, are fitted alone
+        if problems:
+            self._judge(problems, np.array(betas))
+            self.seconds[: len(betas)] += (time.perf_counter() - start) / len(betas)
+
+    def _judge(self, problems: list[Problem], betas: np.ndarray) -> None:
+        """Certificates and decision values of all solutions at once.
+
+        One pass over kernel values in float64, from scratch, serves all of them: that is what
+        makes it cheap.
+        """
+        fold, n_test = self.chain.fold, len(self.chain.fold.test)
+        # Where training samples are scored, those of other tasks are, too.
+        train = fold.train if self.chains.train_scores else self.train
+        of_train = self.task.index if self.chains.train_scores else np.arange(len(train))
+        n_scored = n_test + len(train) if self.chains.train_scores else n_test
+        used = np.flatnonzero(betas.any(axis=0))
+        products = self.chains.kernels.multiply(
+            self.chain.kernel, np.concatenate([fold.test, train]), self.train[used],
+            np.ascontiguousarray(betas[:, used].T),
         )  # fmt: skip
-
-    def solve(self, C: float) -> tuple[np.ndarray, float, np.ndarray]:
-        """β, intercept and decision values for a C."""
-        path = self.path
-        path.solve(C)
-        if not path.precise():
-            if not self.may_refine:
-                raise NeedsFullSolver
-            K = self.kernels.get(self.kernel, np.float64)
-            self.held_out = submatrix(K, self.train, self.test)
-            path.refine(submatrix(K, self.train, self.train))
-        values = np.full(len(self.test), -path.intercept)
-        support = np.flatnonzero(path.beta)
-        subtract_rows(values, self.held_out, support, path.beta[support], 0, len(values))
-        return path.beta.copy(), path.intercept, -values
+        values = products[n_test:][of_train]
+        for at, (problem, beta) in enumerate(zip(problems, betas)):
+            certificate = certificate_from(problem, beta, problem.linear - values[:, at])
+            if certificate.kkt_violation <= self.chain.tol:
+                intercept = certificate.intercept
+                self.answers[at] = beta, intercept, products[:n_scored, at] + intercept

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from traceback import format_exc
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from maxmargin.estimators.inputs import TrainingData, validate_training_data
-from maxmargin.estimators.multiclass import BinaryTask, binary_tasks
-from maxmargin.estimators.svc import SVC
+from maxmargin.estimators.base import BaseSVM
+from maxmargin.estimators.inputs import RegressionData, TrainingData
+from maxmargin.estimators.tasks import Task
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
 
 
 @dataclass(eq=False)
 class CVData:
-    """What all candidates are tried on: samples, labels, splits, and arguments by name."""
+    """What all candidates are tried on: samples, targets, splits, and arguments by name.
+
+    `train_scores` says whether the samples of a fit are scored as well.
+    """
 
     X: Any
     y: Any
     splits: list[tuple[np.ndarray, np.ndarray]]
     fit_params: dict
     score_params: dict
+    train_scores: bool = False
 
 
 class Fold:
@@ -36,14 +40,15 @@ class Fold:
     split, train, test : its number, and the numbers of its samples
     X_train, y_train, X_test, y_test : the samples themselves
     fit_params, score_params : further arguments of `fit` and of the scorer
+    train_params : arguments of the scorer for the training samples, where these are scored
     data, tasks : what a fit would make of the training samples, at C = 1
-    error : why a fit would fail, or None
+    error : what a fit would raise, or None
     """
 
-    data: TrainingData
-    tasks: Sequence[BinaryTask]
+    data: TrainingData | RegressionData
+    tasks: Sequence[Task]
 
-    def __init__(self, cv_data: CVData, split: int, estimator: SVC):
+    def __init__(self, cv_data: CVData, split: int, estimator: BaseSVM):
         X, y = cv_data.X, cv_data.y
         self.split = split
         self.train, self.test = (_numbers(part) for part in cv_data.splits[split])
@@ -51,22 +56,28 @@ class Fold:
         self.X_test, self.y_test = _safe_split(estimator, X, y, self.test, self.train)
         self.fit_params = _check_method_params(X, cv_data.fit_params, indices=self.train)
         self.score_params = _check_method_params(X, cv_data.score_params, indices=self.test)
-        self.error: str | None = None
+        self.train_params: dict | None = None
+        if cv_data.train_scores:
+            self.train_params = _check_method_params(X, cv_data.score_params, indices=self.train)
+        self.error: Exception | None = None
 
-    def prepare(self, estimator: SVC) -> Fold:
-        """Find the binary tasks, or the reason why there are none."""
+    def prepare(self, estimator: BaseSVM) -> Fold:
+        """Find the tasks, or the reason why there are none."""
+        estimator = clone(estimator).set_params(C=1.0)
         weights = self.fit_params.get("sample_weight")
         try:
-            self.data = validate_training_data(
-                estimator.set_params(C=1.0), self.X_train, self.y_train, weights
-            )
-            n_classes = len(self.data.classes)
-            self.tasks = binary_tasks(self.data.codes, n_classes, estimator.multi_class)
-        except Exception:
-            self.error = format_exc()
+            self.data = estimator._validate(self.X_train, self.y_train, weights)
+            self.tasks = estimator._formulate(self.data)
+        except Exception as error:
+            self.error = error
         return self
 
-    def kernel(self, estimator: SVC):
+    def at(self, C: float) -> TrainingData | RegressionData:
+        """The training data with the bounds that a C makes."""
+        costs = np.where(self.data.costs > 0, self.data.costs, np.nan) * C
+        return replace(self.data, costs=np.where(np.isnan(costs), 0.0, costs))
+
+    def kernel(self, estimator: Any):
         """The kernel of a candidate on this fold: gamma="scale" depends on its samples.
 
         What the kernel does not use is left out, so that equal kernels compare equal.

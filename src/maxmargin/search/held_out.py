@@ -1,4 +1,4 @@
-"""A fitted model that already knows its answers on the held-out samples."""
+"""Fitted models that already know their answers on the samples that are scored."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from maxmargin.decisions import in_form
+from maxmargin.estimators.prediction import KernelModel
+from maxmargin.estimators.regression import SVR
 from maxmargin.estimators.svc import SVC
 from maxmargin.search.folds import Fold
 
@@ -21,12 +23,13 @@ _MADE_WHEN_ASKED = {
 
 @dataclass(eq=False)
 class FoldSolution:
-    """The solution of a fold for one C.
+    """The solution of a fold for one candidate.
 
     Attributes
     ----------
-    betas, intercepts : of each binary task
-    decisions : array of shape (n_test, n_tasks), in LIBSVM's sign
+    betas, intercepts : of each task
+    decisions : array of shape (n_tasks, n_scored), in LIBSVM's sign: of the held-out samples,
+        then, where they are scored too, of the training samples
     seconds : what it took
     """
 
@@ -38,26 +41,25 @@ class FoldSolution:
     seconds: float
 
 
-class HeldOutSVC(SVC):
-    """An SVC of one candidate and fold, for scorers.
+class _KnownDecisions(KernelModel):
+    """A model of one candidate and fold, for scorers.
 
-    Decision values of the held-out samples came with the solution. Whatever else a
+    Decision values of the scored samples came with the solution. Whatever else a
     scorer may ask for (other samples, support vectors) is made when it does.
     """
 
-    @classmethod
-    def of(cls, parameters: dict, solved: FoldSolution) -> HeldOutSVC:
-        """The model of a solution, with the parameters of one of the candidates it holds for."""
-        model = cls(**parameters)
-        model.classes_ = solved.fold.data.classes
-        model._solved = solved
-        return model
+    _solved: FoldSolution
 
     def _decisions(self, X, form):
-        if X is not self._solved.fold.X_test:
+        fold, values = self._solved.fold, self._solved.decisions
+        n_test = len(fold.test)
+        if X is fold.X_test:
+            values = values[:, :n_test]
+        elif X is fold.X_train and values.shape[1] > n_test:
+            values = values[:, n_test:]
+        else:
             return super()._decisions(X, form)
-        values = np.ascontiguousarray(self._solved.decisions.T)
-        return in_form(values, form, len(self.classes_))
+        return in_form(np.ascontiguousarray(values), form, len(getattr(self, "classes_", ())))
 
     def __getattr__(self, name: str):
         if name not in _MADE_WHEN_ASKED or "_solved" not in self.__dict__:
@@ -70,3 +72,23 @@ class HeldOutSVC(SVC):
             made["n_features_in_"] = data.X.shape[1]
         self.__dict__.update(made)
         return made[name]
+
+
+class HeldOutSVC(_KnownDecisions, SVC):
+    """An SVC that knows its answers."""
+
+
+class HeldOutSVR(_KnownDecisions, SVR):
+    """An SVR that knows its answers."""
+
+
+_MODELS: dict[type, type] = {SVC: HeldOutSVC, SVR: HeldOutSVR}
+
+
+def held_out_model(estimator, solved: FoldSolution):
+    """The model of a solution, with the parameters of one of the candidates it holds for."""
+    model = _MODELS[type(estimator)](**estimator.get_params(deep=False))
+    model._solved = solved
+    if hasattr(solved.fold.data, "classes"):
+        model.classes_ = solved.fold.data.classes
+    return model

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
+from functools import cached_property
 
 import numpy as np
 
 from maxmargin.kernels.budget import precision_of_rows
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.samples import as_samples
-from maxmargin.kernels.tiles import check_finite, fill
-from maxmargin.kernels.user_values import call_kernel
+from maxmargin.kernels.tiles import check_finite, expansion, fill, samples_for
+from maxmargin.kernels.user_values import PrecomputedKernelMatrix, call_kernel
 from maxmargin.parallel import run_blocks, split
-from maxmargin.solvers.path import find_duplicates
+from maxmargin.solvers.path import find_duplicates, submatrix
 
 _ROWS = 64
+_TILE_ROWS = 512
 
 
 class KernelStore:
     """Kernel matrices of all samples by the kernel that makes them.
+
+    Values are computed in float64. Those of many samples are stored in float32: then their
+    error is that of rounding, whatever gamma is.
 
     Parameters
     ----------
@@ -35,20 +41,29 @@ class KernelStore:
         self.keep_products = keep_products
         self.dtype = np.dtype(precision_of_rows(n))
         self._lock = threading.Lock()
-        self._held: dict[tuple[Hashable, np.dtype], np.ndarray] = {}
+        self._held: dict[Hashable, np.ndarray] = {}
         self._duplicates: dict[Hashable, np.ndarray] = {}
         self._products: dict[bool, tuple[np.ndarray, np.ndarray]] = {}
 
-    def get(self, kernel, dtype=None) -> np.ndarray:
-        """The matrix of a `KernelFunction`, of a callable, or of "precomputed".
-
-        A `dtype` is a wish: what the user computed stays as it is.
-        """
-        key = (kernel, np.dtype(dtype or self.dtype))
+    def get(self, kernel) -> np.ndarray:
+        """The matrix of a `KernelFunction`, of a callable, or of "precomputed"."""
         with self._lock:
-            if key not in self._held:
-                self._held[key] = self._compute(*key)
-            return self._held[key]
+            if kernel not in self._held:
+                self._held[kernel] = self._compute(kernel)
+            return self._held[kernel]
+
+    def part(self, kernel, samples: np.ndarray) -> KernelMatrix:
+        """The matrix of some of the samples, its values in memory."""
+        return _Part(self, kernel, samples)
+
+    def multiply(self, kernel, rows, columns, coefficients: np.ndarray) -> np.ndarray:
+        """K[rows][:, columns] @ coefficients, of several columns, from scratch in float64."""
+        if isinstance(kernel, KernelFunction):
+            basis = samples_for(kernel, self.X[columns], np.float64)
+            return expansion(kernel, self.X, basis, coefficients, rows)
+        K, parts = self.get(kernel), split(len(rows), _TILE_ROWS)
+        return np.vstack([K[rows[part]][:, columns].astype(np.float64) @ coefficients
+                          for part in parts])  # fmt: skip
 
     def duplicates(self, kernel) -> np.ndarray:
         """Which samples are the same to the kernel; see `find_duplicates`."""
@@ -60,19 +75,24 @@ class KernelStore:
 
     def drop(self, kernels) -> None:
         """Forget matrices that nobody will ask for again."""
-        for key in [key for key in self._held if key[0] in kernels]:
-            del self._held[key]
+        for kernel in kernels:
+            self._held.pop(kernel, None)
+            self._duplicates.pop(kernel, None)
 
-    def _compute(self, kernel, dtype: np.dtype) -> np.ndarray:
+    def _compute(self, kernel) -> np.ndarray:
         if isinstance(kernel, KernelFunction):
-            K = self._from_products(kernel) if dtype == self.dtype else None
+            K = self._from_products(kernel)
             if K is None:
-                K = FeatureKernelMatrix(self.X, kernel, dtype).block(np.arange(self.n))
+                exact, K = FeatureKernelMatrix(self.X, kernel, np.float64), self._empty()
+                exact.block(np.arange(self.n), out=K)
             return K
         if callable(kernel):
             return call_kernel(kernel, self.X, self.X)
         K = np.asarray(self.X)
         return np.ascontiguousarray(K, K.dtype if K.dtype == np.float32 else np.float64)
+
+    def _empty(self) -> np.ndarray:
+        return np.empty((self.n, self.n), self.dtype)
 
     def _from_products(self, kernel: KernelFunction) -> np.ndarray | None:
         """One element-wise pass over inner products that are there already.
@@ -83,23 +103,47 @@ class KernelStore:
             return None
         centre = kernel.translation_invariant
         if centre not in self._products:
-            self._products = {centre: _inner_products(self.X, self.n, self.dtype, centre)}
+            self._products = {centre: _inner_products(self.X, self.n, centre)}
         products, norms = self._products[centre]
-        if norms.max() > kernel.largest_norm(self.dtype):
+        if norms.max() > kernel.largest_norm(products.dtype):
             return None
         check_finite(kernel, norms)
-        K = np.empty_like(products)
+        K = self._empty()
 
         def compute(rows: slice) -> None:
-            K[rows] = products[rows]
-            kernel.from_products(K[rows], norms[rows], norms)
+            values = products[rows].copy()
+            K[rows] = kernel.from_products(values, norms[rows], norms)
 
         run_blocks(compute, split(self.n, _ROWS))
         return K
 
 
-def _inner_products(X, n: int, dtype, centre: bool) -> tuple[np.ndarray, np.ndarray]:
-    samples = as_samples(X, dtype, centre=centre)
-    products = np.empty((n, n), dtype)
+def _inner_products(X, n: int, centre: bool) -> tuple[np.ndarray, np.ndarray]:
+    samples = as_samples(X, np.float64, centre=centre)
+    products = np.empty((n, n))
     fill(KernelFunction("linear"), samples, samples, products)
     return products, samples.norms
+
+
+class _Part(PrecomputedKernelMatrix):
+    """The stored values of some samples; what must be exact is computed from their features."""
+
+    def __init__(self, store: KernelStore, kernel, samples: np.ndarray):
+        super().__init__(submatrix(store.get(kernel), samples, samples))
+        self._store, self._kernel, self._samples = store, kernel, samples
+
+    @cached_property
+    def _exact(self) -> KernelMatrix | None:
+        if not isinstance(self._kernel, KernelFunction):
+            return None  # nothing is more exact than what the user computed
+        return FeatureKernelMatrix(self._store.X[self._samples], self._kernel, np.float64)
+
+    def multiply(self, index, coefficients, rows=None, precise=False):
+        if precise and self._exact is not None:
+            return self._exact.multiply(index, coefficients, rows, precise=True)
+        return super().multiply(index, coefficients, rows)
+
+    def block(self, rows, columns=None, dtype=None, out=None, slots=None):
+        if dtype == np.float64 and self.dtype != np.float64 and self._exact is not None:
+            return self._exact.block(rows, columns, dtype, out, slots)
+        return super().block(rows, columns, dtype, out, slots)

@@ -1,22 +1,27 @@
-"""Solutions of one C-SVC for growing C, each the start of the next."""
+"""Solutions of one formulation for growing C, and several ε, each the start of the next."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from maxmargin import constants
-from maxmargin.formulations import c_svc
 from maxmargin.kernels._rows import subtract_rows
-from maxmargin.kernels.interface import scale_of
-from maxmargin.kernels.user_values import PrecomputedKernelMatrix
+from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.monitor import Interrupt, Monitor
-from maxmargin.optimality import violation_and_intercept
+from maxmargin.optimality import is_issued, violation_of
 from maxmargin.problem import Problem, nearest_feasible
 from maxmargin.run import Run
 from maxmargin.solution import Status
 from maxmargin.solvers.path.solver import PathSolver
 
 _CACHE_BYTES = 512 * 2**20
+# Part of tol that rounding of the stored kernel values may cost the running residual. The largest
+# of many errors is some standard deviations away, hence less than what the steps leave of tol.
+_ROUNDING = 0.25 * (1.0 - constants.TARGET)
+# Exact residuals that are computed for one point before a full solver is asked.
+_CORRECTIONS = 6
 
 
 class NeedsFullSolver(Exception):
@@ -37,14 +42,32 @@ def find_duplicates(K: np.ndarray) -> np.ndarray:
     return group
 
 
+@dataclass(frozen=True, eq=False)
+class _State:
+    """A β on the way: its p − Kβ, and the β at which that was computed from scratch."""
+
+    beta: np.ndarray
+    residual: np.ndarray
+    exact: np.ndarray
+
+    def grown(self, ratio: float, problem: Problem) -> _State | None:
+        """All of β times the ratio, where that is feasible: no kernel value is needed for it."""
+        beta = ratio * self.beta
+        near = nearest_feasible(beta, problem.lower, problem.upper)
+        if np.abs(near - beta).max() > 1e-9 * np.abs(near).max():
+            return None
+        residual = problem.linear - ratio * (problem.linear - self.residual)
+        return _State(near, residual, ratio * self.exact)
+
+
 class RegularisationPath:
-    """Follows the solution of a C-SVC from one C to the next larger one.
+    """Follows the solution of a C-SVC or an ε-SVR from one C to the next larger one.
+
+    For each C there may be problems with several ε; they start from each other.
 
     Parameters
     ----------
-    K : kernel matrix of the training samples
-    signs : their labels, +1.0 or −1.0
-    costs : weight of each sample; its bound is C times this
+    kernel : the kernel matrix of the training samples, its values in memory
     duplicates : group number of each sample, see `find_duplicates`
     tol : the KKT violation at which a solution counts as found
     interrupt : the flag that Ctrl-C sets, looked at between rounds; raises `KeyboardInterrupt`
@@ -52,49 +75,62 @@ class RegularisationPath:
     Attributes
     ----------
     beta, residual : the present solution and p − Kβ
-    intercept, violation : what goes with them
     steps : SMO steps so far
     """
 
-    def __init__(self, K, signs, costs, duplicates, tol: float, interrupt: Interrupt):
-        self.K, self.signs, self.costs = np.ascontiguousarray(K), signs, costs
+    def __init__(self, kernel: KernelMatrix, duplicates, tol: float, interrupt: Interrupt):
+        self.kernel = kernel
         self._duplicates = np.unique(duplicates, return_inverse=True)[1]
         self.tol, self.target = tol, constants.TARGET * tol
         self.interrupt = interrupt
-        self.beta, self.residual = np.zeros(len(signs)), signs.copy()
         self.steps = 0
-        self._C: float | None = None
+        self._state: _State | None = None
+        self._solved: dict[float, tuple[float, _State]] = {}  # the last C of each ε
 
-    def solve(self, C: float) -> None:
-        """Move on to a larger C."""
-        _, self.lower, self.upper = c_svc(self.signs, C * self.costs, scale_of(self.K.diagonal()))
-        if self._C is not None:
-            self._start(C / self._C if np.isfinite(C) else np.inf)
-        self._C = C
-        self._optimise()
+    @property
+    def beta(self) -> np.ndarray:
+        assert self._state is not None
+        return self._state.beta
 
-    def precise(self) -> bool:
-        """Whether rounding of float32 kernel values is small beside tol; see `precise_enough`."""
-        if self.K.dtype == np.float64:
+    @property
+    def residual(self) -> np.ndarray:
+        assert self._state is not None
+        return self._state.residual
+
+    def solve(self, problem: Problem, C: float) -> None:
+        """Move on to a problem with the same or a larger C; the bounds are C times the same."""
+        self._state = self._start(problem, C)
+        for _ in range(_CORRECTIONS):
+            self._optimise(problem)
+            if self._precise():
+                self._solved[problem.epsilon] = C, self._state
+                return
+            self._correct(problem)
+        raise NeedsFullSolver
+
+    def _precise(self) -> bool:
+        """Whether rounding of the stored kernel values is small beside tol."""
+        assert self._state is not None
+        if self.kernel.dtype == np.float64:
             return True
         # Of samples with the same kernel values only the sum counts.
-        net = np.bincount(self._duplicates, self.beta)
-        rounding = float(np.finfo(self.K.dtype).eps) / 4 * scale_of(self.K.diagonal())
-        return rounding * float(np.linalg.norm(net)) <= self.target
+        net = np.bincount(self._duplicates, self._state.beta - self._state.exact)
+        rounding = float(np.finfo(self.kernel.dtype).eps) / 4 * self.kernel.scale
+        return rounding * float(np.linalg.norm(net)) <= _ROUNDING * self.tol
 
-    def refine(self, K: np.ndarray) -> None:
-        """Go on with a more precise kernel matrix."""
-        self.K = K
-        self.residual = self.signs.copy()
-        support = np.flatnonzero(self.beta)
-        subtract_rows(self.residual, K, support, self.beta[support], 0, len(K))
-        self._optimise()
+    def _correct(self, problem: Problem) -> None:
+        """The residual from scratch, in float64."""
+        beta = self.beta
+        support = np.flatnonzero(beta)
+        product = self.kernel.multiply(support, beta[support], precise=True)
+        self._state = _State(beta, problem.linear - product, beta)
 
-    def _optimise(self) -> None:
-        problem = Problem(PrecomputedKernelMatrix(self.K), self.signs, self.lower, self.upper)
+    def _optimise(self, problem: Problem) -> None:
+        state = self._state
+        assert state is not None
         run = Run(
-            tol=self.tol, cache_bytes=min(_CACHE_BYTES, self.K.nbytes), start=self.beta,
-            start_residual=self.residual, provisional=True,
+            tol=self.tol, cache_bytes=min(_CACHE_BYTES, 8 * problem.n**2), start=state.beta,
+            start_residual=state.residual, provisional=True,
             monitor=Monitor(interrupt=self.interrupt),
         )  # fmt: skip
         solution = PathSolver().solve(problem, run)
@@ -104,46 +140,51 @@ class RegularisationPath:
         if solution.status is not Status.CONVERGED or solution.certificate is None:
             raise NeedsFullSolver
         # The next start may change them.
-        self.beta, self.residual = solution.beta.copy(), solution.certificate.residual.copy()
-        self.violation, self.intercept = solution.certificate.kkt_violation, solution.intercept
+        beta, residual = solution.beta.copy(), solution.certificate.residual.copy()
+        exact = beta if is_issued(solution.certificate, problem, solution.beta) else state.exact
+        self._state = _State(beta, residual, exact)
 
-    def _start(self, ratio: float) -> None:
-        """The better of two starts whose residuals are known without a kernel value.
+    def _start(self, problem: Problem, C: float) -> _State:
+        """The best of the starts whose residuals are known without a kernel value.
 
-        Either all of β grows with C, which suits samples at their bounds; or Kβ stays,
-        which suits free ones. Where the second is optimal, every larger C has this
-        solution: nothing is left to do for them.
+        From the solution of a smaller C, either all of β grows with C, which suits samples at
+        their bounds; or Kβ stays, which suits free ones. Where the second is optimal, every
+        larger C has this solution: nothing is left to do for them. Another start is the
+        solution of another ε.
         """
-        kept = self._kept()
-        violation, _ = violation_and_intercept(kept, self.residual, self.lower, self.upper)
-        if violation > self.target and np.isfinite(ratio):
-            scaled = nearest_feasible(ratio * self.beta, self.lower, self.upper)
-            residual = self.signs - ratio * (self.signs - self.residual)
-            near = np.abs(scaled - ratio * self.beta).max() <= 1e-9 * np.abs(scaled).max()
-            if near and scaled @ (self.signs + residual) > kept @ (self.signs + self.residual):
-                self.beta, self.residual = scaled, residual
-                return
-        self.beta = kept
+        if self._state is None:
+            zero = np.zeros(problem.n)
+            return _State(zero, problem.linear.copy(), zero)
+        starts = [self._state]
+        if problem.epsilon in self._solved:
+            smaller, last = self._solved[problem.epsilon]
+            kept = _State(self._kept(last.beta, problem), last.residual, last.exact)
+            if violation_of(problem, kept.beta, kept.residual)[0] <= self.target:
+                return kept
+            starts = [kept] if self._state is last else [kept, self._state]
+            grown = last.grown(C / smaller, problem) if np.isfinite(C) else None
+            starts += [] if grown is None else [grown]
+        return min(starts, key=lambda start: problem.objective(start.beta, start.residual))
 
-    def _kept(self) -> np.ndarray:
+    def _kept(self, beta: np.ndarray, problem: Problem) -> np.ndarray:
         """β for the present bounds that leaves Kβ as it is.
 
         Only duplicates of both labels are touched: of their sum, the dual wants as much
         as possible on both sides, so that one side is at its bounds.
         """
-        positive = self.signs > 0
-        total = np.bincount(self._duplicates, self.beta)
-        most = np.bincount(self._duplicates, self.upper)
-        least = np.bincount(self._duplicates, self.lower)
+        lower, upper = problem.lower, problem.upper
+        total = np.bincount(self._duplicates, beta)
+        most = np.bincount(self._duplicates, upper)
+        least = np.bincount(self._duplicates, lower)
         mixed = ((most > 0) & (least < 0))[self._duplicates]
-        if not mixed.any():
-            return self.beta
+        if not mixed.any() or ((lower < 0) & (upper > 0)).any():
+            return beta
         # A side without slack has no sample that would take a part of it.
         part_of_most = np.minimum(1.0, (total - least) / np.where(most > 0, most, 1.0))
         part_of_least = np.minimum(1.0, (total - most) / np.where(least < 0, least, 1.0))
         shared = np.where(
-            positive,
-            self.upper * part_of_most[self._duplicates],
-            self.lower * part_of_least[self._duplicates],
+            upper > 0,
+            upper * part_of_most[self._duplicates],
+            lower * part_of_least[self._duplicates],
         )
-        return np.where(mixed, shared, self.beta)
+        return np.where(mixed, shared, beta)

@@ -13,7 +13,7 @@ import numpy as np
 
 from maxmargin import constants
 from maxmargin.kernels._rows import gather_block, subtract_rows
-from maxmargin.optimality import certificate_from, violation_and_intercept
+from maxmargin.optimality import certificate_from, violation_of
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
@@ -38,7 +38,7 @@ class PathSolver(Solver):
     """SMO steps near the margin and Newton steps, on a kernel matrix in memory.
 
     It trusts the residual that it keeps itself: answers are provisional, and who follows a
-    path asks whether the kernel values are precise enough (`RegularisationPath.precise`).
+    path asks whether the kernel values are precise enough (`RegularisationPath.solve`).
     """
 
     name = "path"
@@ -67,7 +67,7 @@ class _PathRun:
 
     def __init__(self, problem: Problem, run: Run, K: np.ndarray, beta, residual):
         self.problem, self.run, self.K = problem, run, K
-        self.linear, self.lower, self.upper = problem.linear, problem.lower, problem.upper
+        self.lower, self.upper = problem.lower, problem.upper
         self.beta, self.residual = beta, residual.copy()
         self.target = constants.TARGET * run.tol
         self.steps, self._since_newton = 0, 0.0
@@ -75,9 +75,7 @@ class _PathRun:
     def until_optimal(self) -> Solution:
         monitor = self.run.monitor
         while True:
-            self.violation, self.intercept = violation_and_intercept(
-                self.beta, self.residual, self.lower, self.upper
-            )
+            self.violation, (self.intercept,) = violation_of(self.problem, self.beta, self.residual)
             if self.violation <= self.target:
                 return self._solution(Status.CONVERGED)
             stop = monitor.should_stop(self.steps)
@@ -99,14 +97,19 @@ class _PathRun:
     def _near_margin(self) -> np.ndarray:
         """The samples of the next round: all free samples, then the closest to the margin."""
         n = len(self.beta)
-        can_grow, can_shrink = self.beta < self.upper, self.beta > self.lower
-        free = can_grow & can_shrink
+        lower, upper = self.problem.pieces(self.beta)
+        free = (self.beta > lower) & (self.beta < upper)
         count = max(_LEAST_ACTIVE, int(_ACTIVE_FACTOR * np.count_nonzero(free)))
         if count >= _NEARLY_ALL * n or not self.beta.any():
             return np.arange(n)
+        grow, shrink = self._penalties(slice(None), self.beta, self.target)
         gap = self.intercept - self.residual
-        distance = np.where(free, -np.inf, np.where(can_grow, gap, -gap))
+        distance = np.where(free, -np.inf, np.minimum(gap - grow[0], shrink[0] - gap))
         return np.sort(np.argpartition(distance, count)[:count])
+
+    def _penalties(self, active, beta: np.ndarray, tol: float):
+        lower, upper = self.lower[active], self.upper[active]
+        return penalties_of(beta, lower, upper, self.problem.epsilon, False, tol)
 
     def _round(self, active: np.ndarray) -> None:
         """SMO steps on the active samples; a Newton step where these have cost as much."""
@@ -114,24 +117,25 @@ class _PathRun:
         K = self.K if everything else submatrix(self.K, active, active)
         beta, residual = self.beta[active], self.residual[active]
         lower, upper = self.lower[active], self.upper[active]
-        cost = min(max(_newton_cost(beta, lower, upper), costs.pair_steps(n, _LEAST_STEPS)), _ROUND)
+        newton = self._newton_cost(active, beta)
+        cost = min(max(newton, costs.pair_steps(n, _LEAST_STEPS)), _ROUND)
         tol = (
             self.target
             if everything
             else max(0.5 * self.target, constants.INNER_TOL * self.violation)
         )
-        grow, shrink = penalties_of(beta, lower, upper, 0.0, False, tol)
+        grow, shrink = self._penalties(active, beta, tol)
         itself = np.arange(n)
         limit = 1 + int(cost / costs.pair_steps(n, 1))
         outcome, steps, *_ = smo_steps(
             K, itself, np.zeros_like(itself), 0, np.diagonal(K).astype(np.float32), beta, residual,
-            lower, upper, grow, shrink, 0.0, tol, limit, SECOND_ORDER,
+            lower, upper, grow, shrink, self.problem.epsilon, tol, limit, SECOND_ORDER,
         )  # fmt: skip
         self.steps += steps
         self._since_newton += costs.pair_steps(n, steps)
         stepped = True
-        if outcome == STEP_LIMIT and self._since_newton > _newton_cost(beta, lower, upper):
-            stepped = not self._newton_step(K, beta, residual, lower, upper)
+        if outcome == STEP_LIMIT and self._since_newton > self._newton_cost(active, beta):
+            stepped = not self._newton_step(K, active, beta, residual)
         change = beta - self.beta[active]
         self.beta[active] = beta
         if everything and stepped:
@@ -140,24 +144,26 @@ class _PathRun:
         moved = np.flatnonzero(change)
         subtract_rows(self.residual, self.K, active[moved], change[moved], 0, len(self.beta))
 
-    def _newton_step(self, K, beta, residual, lower, upper) -> bool:
+    def _newton_step(self, K, active, beta, residual) -> bool:
         """Solve the problem of the free samples, in place; whether that was possible."""
         self._since_newton = 0.0
+        lower, upper = self.problem.pieces(beta, active)
         free = np.flatnonzero((beta > lower) & (beta < upper))
         if len(free) < 2:
             return False
-        block = submatrix(K, free, free)
-        change = newton_change(block, residual[free], beta[free], lower[free], upper[free])
+        lower, upper = lower[free], upper[free]
+        slopes = self.problem.slopes(beta[free], residual[free])
+        change = newton_change(submatrix(K, free, free), slopes, beta[free], lower, upper)
         if change is None:
             self.steps += _LEAST_STEPS  # so that failures, too, come to an end
             return False
-        beta[free] = np.clip(beta[free] + change, lower[free], upper[free])
+        beta[free] = np.clip(beta[free] + change, lower, upper)
         return True
 
-
-def _newton_cost(beta, lower, upper) -> float:
-    n_free = int(np.count_nonzero((beta > lower) & (beta < upper)))
-    return costs.newton_step(n_free, len(beta))
+    def _newton_cost(self, active, beta: np.ndarray) -> float:
+        lower, upper = self.problem.pieces(beta, active)
+        n_free = int(np.count_nonzero((beta > lower) & (beta < upper)))
+        return costs.newton_step(n_free, len(beta))
 
 
 def submatrix(K: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
