@@ -219,6 +219,38 @@ def test_inspect(run, folder, kind):
         assert plain["intercept"] == ours["intercept"] and ours["epsilon"] > 0
 
 
+def test_inspect_a_regression_on_data(run, folder, data):
+    y = data["targets.txt"][1]
+    run("train", "-q", "-s", 3, "-c", 5, "targets.txt", "model")
+    values = json.loads(run("inspect", "model", "targets.txt", "--json")[1])["on_data"]
+    errors = y - load_model("model").predict(read_data("targets.txt").X)
+    assert values["mean_squared_error"] == pytest.approx(np.mean(errors**2), rel=1e-6)
+    expected = np.quantile(errors, [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1])
+    np.testing.assert_allclose(list(values["residuals"].values()), expected, atol=1e-9)
+    groups = values["by_truth"]
+    assert [group["samples"] for group in groups] == [30] * 5
+    lowest = np.argsort(y)[:30]
+    assert groups[0]["truth"] == pytest.approx(y[lowest].mean())
+    assert groups[0]["rmse"] == pytest.approx(np.sqrt(np.mean(errors[lowest] ** 2)))
+    code, out, err = run("inspect", "model", "targets.txt")
+    assert (code, err) == (0, "")
+    lines = out.partition("on targets.txt:\n")[2].splitlines()
+    assert lines[0].startswith("Mean squared error = ") and len(lines) == 2 + 2 + 6
+    assert lines[2].split() == ["residuals", *values["residuals"]]
+
+
+def test_inspect_other_kinds_on_data(run, folder, data):
+    run("train", "-q", "-s", 2, "-n", 0.2, "outliers.txt", "model")
+    values = json.loads(run("inspect", "model", "outliers.txt", "--json")[1])["on_data"]
+    scores = load_model("model").decision_function(read_data("outliers.txt").X)
+    assert values["decision_values"]["50%"] == pytest.approx(np.median(scores), abs=1e-9)
+    assert "decision values" in run("inspect", "model", "outliers.txt")[1]
+    run("train", "-q", "iris.txt", "model")
+    assert "Accuracy = 9" in run("inspect", "model", "iris.txt")[1]
+    np.save("samples.npy", data["iris.txt"][0])
+    assert "150 samples, without labels" in run("inspect", "model", "samples.npy")[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

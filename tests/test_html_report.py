@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC, SVR, OneClassSVM
 from maxmargin._html_chart import _ticks
+from maxmargin._html_errors import error_charts
 from maxmargin.html_report import html_report
 from maxmargin.monitor import Progress
 from maxmargin.report import FitReport
@@ -157,9 +158,36 @@ def test_regression_and_outliers():
     detector = OneClassSVM(nu=0.2).fit(X)
     outliers = int((detector.predict(X) < 0).sum())
     texts = Outline(html_report(detector, X)).texts
+    assert f"nu = 0.2, rho = {detector.offset_[0]:.5g}" in texts
     assert f"{outliers} of {len(X)} samples are outliers ({100 * outliers / len(X):.2f}%)" in texts
     with pytest.raises(ValueError, match="needs the labels or targets y"):
         html_report(model, X)
+
+
+def test_errors_of_a_regression_are_drawn():
+    X, y = load_diabetes(return_X_y=True)
+    model = SVR(C=100.0, epsilon=30.0).fit(X, y)
+    page = html_report(model, X, y)
+    texts = Outline(page).texts
+    within = np.mean(np.abs(model.predict(X) - y) <= 30 + model.tol)
+    assert texts[texts.index("within epsilon = 30") + 1] == f"{100 * within:.1f}%"
+    assert {"prediction", "truth", "prediction − truth"} <= set(texts)
+    assert page.count('r="2"/>') == len(y)
+    # What is outside of the picture would be beyond its edges.
+    places = re.findall(r'<circle cx="([-\d.]+)" cy="([-\d.]+)" r="2"/>', page)
+    across, down = np.array(places, dtype=float).T
+    assert across.min() >= 62 and across.max() <= 444 and down.min() >= 24 and down.max() <= 256
+
+
+@pytest.mark.parametrize(
+    "y, predicted",
+    [([2.0, 2.0], [2.0, 2.0]), ([1.0], [3.0]), ([0.0, 1e300], [1.0, np.inf]), ([1e-9, 0], [0, 0])],
+)
+def test_errors_that_do_not_vary_or_are_far_apart(y, predicted):
+    for tube in (None, 0.0, 0.1, 1e3):
+        charts = error_charts(np.array(y), np.array(predicted), tube)
+        Outline(charts)
+        assert "nan" not in charts and "inf" not in charts
 
 
 @pytest.mark.parametrize("lowest, highest", [(0.0, 0.0173), (-163.2, -4.0), (2.9, 3.0), (0.0, 7.0)])

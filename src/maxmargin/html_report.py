@@ -14,6 +14,7 @@ from sklearn.base import is_outlier_detector
 
 import maxmargin
 from maxmargin._html_chart import chart
+from maxmargin._html_errors import error_charts
 from maxmargin.estimators.unwrap import fit_report, unwrap
 from maxmargin.report import FitReport, ProblemReport
 
@@ -101,7 +102,7 @@ def html_report(
         _section("Certificate", _certificate(report)),
         _section("Convergence", _convergence(report), wide=True),
         _section("Support vectors", _support_vectors(svm)),
-        _judgement(svm, y, np.asarray(model.predict(X)), evaluated_on),
+        _judgement(model, y, np.asarray(model.predict(X)), evaluated_on),
     ]
     if len(report) > 1:
         sections.append(_section("Binary problems", _problems(report), wide=True))
@@ -220,13 +221,15 @@ def _support_vectors(model) -> str:
     )
 
 
-def _judgement(svm, y, predicted: np.ndarray, evaluated_on: str) -> str:
+def _judgement(model, y, predicted: np.ndarray, evaluated_on: str) -> str:
     """The section that compares predictions with what is known of the samples."""
-    where = f"({_text(evaluated_on)})"
+    where, inside = f"({_text(evaluated_on)})", unwrap(model)
+    svm = inside.svm
     if is_outlier_detector(svm):
         outliers = int(np.count_nonzero(predicted < 0))
         share = 100 * outliers / max(1, len(predicted))
         line = f"<p>{outliers} of {len(predicted)} samples are outliers ({share:.2f}%)</p>"
+        line += f'<p class="soft">nu = {svm.nu:g}, rho = {svm.offset_[0]:.5g}</p>'
         return _section(f"Outliers {where}", line)
     if y is None:
         raise ValueError("html_report needs the labels or targets y of the samples in X.")
@@ -234,20 +237,26 @@ def _judgement(svm, y, predicted: np.ndarray, evaluated_on: str) -> str:
         body = _confusion(np.asarray(svm.classes_), np.asarray(y), predicted)
         wide = len(svm.classes_) > _NARROW_MATRIX
         return _section(f"Confusion matrix {where}", body, wide=wide)
-    return _section(f"Errors {where}", _errors(np.asarray(y, dtype=np.float64), predicted))
+    # Behind a transformer of the targets the tube is in other units.
+    tube = None if inside.after else svm.fit_report_[0].quantities.get("epsilon")
+    body = _errors(np.asarray(y, dtype=np.float64), predicted, tube, svm.tol)
+    return _section(f"Errors {where}", body, wide=True)
 
 
-def _errors(y: np.ndarray, predicted: np.ndarray) -> str:
+def _errors(y: np.ndarray, predicted: np.ndarray, tube: float | None, tol: float) -> str:
     from sklearn.metrics import r2_score
 
     errors = np.abs(predicted - y)
-    rows = [
+    rows: list[tuple[str, object]] = [
         ("R²", float(r2_score(y, predicted)) if len(y) > 1 else math.nan),
         ("mean absolute error", float(errors.mean())),
         ("root mean squared error", float(np.sqrt(np.mean(errors**2)))),
         ("largest error", float(errors.max())),
     ]
-    return _table(rows, caption=f"{len(y)} samples")
+    if tube is not None:
+        within = np.mean(errors <= tube + tol)  # free support vectors are on its edge, up to tol
+        rows.append((f"within epsilon = {tube:.4g}", f"{100 * within:.1f}%"))
+    return _table(rows, caption=f"{len(y)} samples") + error_charts(y, predicted, tube)
 
 
 def _confusion(classes: np.ndarray, y: np.ndarray, predicted: np.ndarray) -> str:

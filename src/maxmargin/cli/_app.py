@@ -35,7 +35,7 @@ COMMANDS = {
     ),
     "inspect": (
         "maxmargin inspect a9a.model",
-        "maxmargin inspect iris.npz",
+        "maxmargin inspect abalone.npz abalone.t",
         "maxmargin inspect iris.npz --json",
     ),
     "demo": (

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from maxmargin.cli import _options as options
+from maxmargin.cli._judgement import judged, judgement_lines
 from maxmargin.cli._output import emit, print_json, report_values
 from maxmargin.cli.predict import Model
 
@@ -17,20 +20,43 @@ _PARAMETERS = {
 }
 
 
-def inspect(model: Model, json: options.Json = False) -> None:
-    """Print what is in a model file.
+def inspect(
+    model: Model,
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="DATA", help="Also say what the model makes of this data."),
+    ] = None,
+    label: options.Label = None,
+    json: options.Json = False,
+) -> None:
+    """Print what is in a model file, and how it does on DATA.
 
     Its kind, kernel, classes and support vectors, and, where the file says so, how it was trained.
+    Of regression on data, its residuals and predictions against the truth; of a one-class model,
+    the share of outliers.
     """
     from maxmargin.io import load_model
 
     estimator = load_model(model)
     report = getattr(estimator, "fit_report_", None)
-    values: dict[str, Any] = {
-        "model": model,
-        "kind": type(estimator).__name__,
-        "kernel": estimator.kernel,
-    }
+    values = {"model": model} | _contents(estimator, report)
+    on_data = None if data is None else judged(estimator, data, label, model)
+    if json:
+        values["report"] = None if report is None else report_values(report)
+        print_json(values if on_data is None else values | {"on_data": on_data})
+        return
+    width = max(map(len, values))
+    for name, value in values.items():
+        text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        emit(f"{name.ljust(width)}  {text}")
+    emit(str(report) if report is not None else "A LIBSVM model does not say how it was trained.")
+    if on_data is not None:
+        emit("\n".join([f"on {data}:", *judgement_lines(on_data)]))
+
+
+def _contents(estimator, report) -> dict[str, Any]:
+    """What a model is made of, by name."""
+    values: dict[str, Any] = {"kind": type(estimator).__name__, "kernel": estimator.kernel}
     numbers = {"gamma": estimator._gamma, "coef0": estimator.coef0, "degree": estimator.degree}
     values |= {name: numbers[name] for name in _PARAMETERS[estimator.kernel]}
     if report is not None:
@@ -42,14 +68,7 @@ def inspect(model: Model, json: options.Json = False) -> None:
         values["n_support_by_class"] = estimator.n_support_.tolist()
     else:
         values |= _single_function(estimator, report)
-    if json:
-        print_json(values | {"report": None if report is None else report_values(report)})
-        return
-    width = max(map(len, values))
-    for name, value in values.items():
-        text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-        emit(f"{name.ljust(width)}  {text}")
-    emit(str(report) if report is not None else "A LIBSVM model does not say how it was trained.")
+    return values
 
 
 def _single_function(estimator, report) -> dict[str, float]:

@@ -52,14 +52,9 @@ def predict(
     of_numbers = is_regressor(estimator)
     if scores and of_numbers:
         raise DataError("--scores: what a regression predicts is its decision value already.")
-    dataset = read_data(data, label=label, precomputed=estimator.kernel == "precomputed")
-    dataset = _columns_of(dataset, estimator)
-    truth = dataset.y
-    if truth is not None and of_numbers:
-        truth = numbers(truth, dataset.name)
-    width = _common_width(estimator, dataset, model, quiet)
+    X, truth = samples_for(estimator, data, label, model, quiet)
     estimator.set_params(n_jobs=jobs)
-    predicted, values = _predicted(estimator, _of_width(dataset.X, width), scores)
+    predicted, values = answers(estimator, X, scores)
     found = measures(estimator, predicted, truth)
     if out is not None:
         with atomic_write(out) as file:
@@ -77,6 +72,20 @@ def predict(
         # svm-predict's own lines; beside the predictions they must not look like one of them.
         for sentence in sentences(found, len(predicted)):
             typer.echo(sentence, err=out is None)
+
+
+def samples_for(
+    estimator, data: str, label: str | None, model_name: str, quiet: bool
+) -> tuple[Any, np.ndarray | None]:
+    """Samples as a model takes them, and the truth about them where the data has it."""
+    from sklearn.base import is_regressor
+
+    dataset = read_data(data, label=label, precomputed=estimator.kernel == "precomputed")
+    dataset = _columns_of(dataset, estimator)
+    truth = dataset.y
+    if truth is not None and is_regressor(estimator):
+        truth = numbers(truth, dataset.name)
+    return _of_width(dataset.X, _common_width(estimator, dataset, model_name, quiet)), truth
 
 
 def _common_width(estimator, dataset: Dataset, model_name: str, quiet: bool) -> int:
@@ -132,8 +141,8 @@ def _of_width(X, width: int):
     return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
 
 
-def _predicted(estimator, X, scores: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Labels and, if asked for, decision values; a block of rows at a time where rows grow."""
+def answers(estimator, X, scores: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """Predictions and, if asked for, decision values; a block of rows at a time where rows grow."""
     blocks: Iterable
     if estimator._sparse or not sp.issparse(X):
         blocks = [sp.csr_array(X) if estimator._sparse else X]
