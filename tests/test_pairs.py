@@ -199,7 +199,7 @@ def test_fits_agree_with_one_problem_after_the_other(six, multi_class, kernel):
         kernel = lambda A, B: oracle.kernel_values(A, B, gamma=0.2)  # noqa: E731
     options = {"kernel": kernel, "gamma": 0.2, "multi_class": multi_class, "tol": 1e-8}
     together, alone = SVC(**options).fit(X, y), one_by_one(**options).fit(X, y)
-    assert together.fit_report_.solver == "pairs" and alone.fit_report_.solver != "pairs"
+    assert "pairs" in together.fit_report_.solver and alone.fit_report_.solver == "decomposition"
     assert together.fit_report_.status == "converged"
     if kernel != "sigmoid":  # it is not positive definite, and may have several optima
         assert_allclose(together.decision_function(X), alone.decision_function(X), atol=1e-5)

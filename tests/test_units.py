@@ -80,13 +80,13 @@ def test_a_fit_that_rounding_keeps_from_its_optimum_ends_with_its_best(overlappi
     assert report.duality_gap <= len(y) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("max_iter", [9_106, 9_120, 9_130])
-def test_max_iter_binds_second_order_steps(max_iter):
-    """These begin after some 9,100 pair steps, and take 50 of their own."""
+@pytest.mark.parametrize("fewer", [10, 20, 40])
+def test_max_iter_binds_second_order_steps(fewer):
+    """They are the last 50 iterations of this fit."""
     X, y = load_breast_cancer(return_X_y=True)
     whole = SVC(kernel="linear", C=1e4).fit(X, y)
     assert whole.fit_report_[0].details["second_order"] == ["low-rank IRWLS"]
-    assert whole.n_iter_[0] > max_iter
+    max_iter = int(whole.n_iter_[0]) - fewer
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model = SVC(kernel="linear", C=1e4, max_iter=max_iter).fit(X, y)
     assert model.n_iter_[0] == max_iter and model.fit_report_.status == "max_iter"

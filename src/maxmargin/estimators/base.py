@@ -16,6 +16,11 @@ from maxmargin.estimators.inputs import is_dask_collection
 
 # Of sparse data up to this size gamma="scale" has the same bits as of the same dense data.
 _DENSIFIED_ENTRIES = 2**16
+# Values of parameters that passed scikit-learn's checks, which take as long as a small fit; an
+# estimator's class and its values, which are of these types.
+_passed: set[tuple] = set()
+_PLAIN = (type(None), bool, int, float, str)
+_MOST_PASSED = 1024
 
 
 class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
@@ -59,6 +64,17 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
         # What overflows is found in the results and gets a sentence, not a warning as well.
         with np.errstate(over="ignore", invalid="ignore"), self._unchanged_on_error():
             return training().train(self, X, y, sample_weight)
+
+    def _validate_params(self):
+        """scikit-learn's checks, once for the same values."""
+        values = [getattr(self, name) for name in self._parameter_constraints]
+        types = [type(value) for value in values]
+        key = (type(self), *types, *values) if all(kind in _PLAIN for kind in types) else None
+        if key is not None and key in _passed:
+            return
+        super()._validate_params()
+        if key is not None and len(_passed) < _MOST_PASSED:
+            _passed.add(key)
 
     def _source(self, solver, X, y, sample_weight):
         """The validated samples, and the way to solve the problems of this fit on them."""

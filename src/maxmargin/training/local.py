@@ -80,11 +80,13 @@ class LocalSource(TrainingSource):
         return solver_on_card(self.estimator, solver, largest)
 
     def outcomes(
-        self, solver: Solver, watch: FitWatch, seed: int, starts: list | None = None
+        self, solver: Solver, watch: FitWatch, seed: int, begun: Sequence | None = None
     ) -> Iterator[Outcome]:
+        """`begun` are β and iterations of problems that have been begun, where they have."""
         estimator = self.estimator
-        if starts is None:
-            starts = estimator._starts(self.data, self.tasks)
+        if begun is None:
+            begun = [(start, 0) for start in estimator._starts(self.data, self.tasks)]
+        starts = [start for start, _ in begun]
         on_card = self._solver_on_card(solver)
         solver = on_card or solver
         with session(resolve_n_jobs(estimator.n_jobs)):
@@ -98,8 +100,8 @@ class LocalSource(TrainingSource):
             with solver.prepare_batch(batch) as (working, prepared):
 
                 def solve(item) -> Outcome:
-                    task, (problem, run) = item
-                    with watch.problem() as monitor:
+                    task, (problem, run), (_, n_iter) = item
+                    with watch.problem(n_iter) as monitor:
                         outcome = _solve(working, task, problem, replace(run, monitor=monitor))
                     beyond = task.n_beyond_bounds(self.data, outcome.beta, problem.kernel.scale)
                     if beyond:
@@ -111,7 +113,7 @@ class LocalSource(TrainingSource):
                     return outcome
 
                 in_turn = stream_concurrently if concurrent else map
-                yield from in_turn(solve, zip(self.tasks, prepared, strict=True))
+                yield from in_turn(solve, zip(self.tasks, prepared, begun, strict=True))
 
     def problems(
         self,

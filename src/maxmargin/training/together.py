@@ -46,11 +46,10 @@ def solve_together(source: LocalSource, solver, watch: FitWatch, seed: int) -> A
     if layout is None or type(solver) is not Auto or watch.one_by_one:
         return None
     order, bounds, problems = layout
-    if len(order) <= constants.REFINED_SAMPLES:  # solved to the exact optimum, beyond tol
-        return None
     batch = Batch(
         problems, bounds, data.codes[order], data.costs[order], len(bounds) > 2,
         tol=float(estimator.tol), max_iter=int(estimator.max_iter),
+        refine=len(order) <= constants.REFINED_SAMPLES,
     )  # fmt: skip
     memory = cache_bytes(estimator.cache_size, data.n)
     with session(resolve_n_jobs(estimator.n_jobs)), watch.problem() as monitor:
@@ -75,7 +74,7 @@ def solve_together(source: LocalSource, solver, watch: FitWatch, seed: int) -> A
 def _kernel_in_order(source: LocalSource, order: np.ndarray, memory: int):
     """The kernel matrix of the samples in the order of the batch, in float64."""
     estimator, X = source.estimator, source.data.X
-    if len(order) == source.data.n and (np.diff(order) > 0).all():
+    if len(order) == source.data.n and (order[1:] > order[:-1]).all():
         return kernel_matrix(estimator, X, source.gamma, memory, np.float64)
     if estimator.kernel in BUILT_IN_KERNELS:
         return kernel_matrix(estimator, X[order], source.gamma, memory, np.float64)
@@ -109,9 +108,12 @@ class _Answered:
             batch.places(number, column[task.index])
             for number, task in zip(self._hard, tasks, strict=True)
         ]
-        starts = [found.coefficients[place] for place in places]
+        begun = [
+            (found.coefficients[place], int(found.n_iter[number]))
+            for number, place in zip(self._hard, places, strict=True)
+        ]
         rest = type(source)(source.estimator, source.data, tasks, source.gamma)
-        outcomes = rest.outcomes(solver, watch, seed, starts)
+        outcomes = rest.outcomes(solver, watch, seed, begun)
         for number, task, place, outcome in zip(self._hard, tasks, places, outcomes, strict=True):
             found.coefficients[place] = outcome.beta
             found.intercept[number] = outcome.intercept
@@ -134,6 +136,8 @@ class _Answered:
 
     def warn(self) -> None:
         """One sentence for each way in which problems of the batch did not end at the optimum."""
+        if not self._status.any():
+            return
         easy = np.ones(len(self._status), bool)
         easy[self._hard] = False
         for number in np.unique(self._status[easy]):
@@ -164,7 +168,7 @@ class _Answered:
                 "seconds": found.seconds,
                 "n_iter": found.n_iter.astype(whole),
                 "kernel_evaluations": found.evaluations,
-                "n_samples": batch.sizes().astype(whole),
+                "n_samples": batch.sizes.astype(whole),
                 "n_support": found.n_support.astype(whole),
                 "n_bounded": found.n_bounded.astype(whole),
                 "objective": found.objective,

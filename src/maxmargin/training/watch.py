@@ -56,8 +56,11 @@ class FitWatch:
         )
 
     @contextmanager
-    def problem(self) -> Iterator[Monitor]:
-        """The monitor of one problem, which is one task in scikit-learn's callback tree."""
+    def problem(self, n_iter: int = 0) -> Iterator[Monitor]:
+        """The monitor of one problem, which is one task in scikit-learn's callback tree.
+
+        `n_iter` is how many of its iterations have been taken before.
+        """
         estimator, task = self.estimator, None
         # Without callbacks nobody looks at the tree of tasks, and problems may be solved in
         # several threads, which the tree is not made for.
@@ -66,7 +69,7 @@ class FitWatch:
             task.call_on_fit_task_begin(estimator=estimator)
         limit = estimator.time_limit
         yield Monitor(
-            max_iter=estimator.max_iter,
+            max_iter=estimator.max_iter if estimator.max_iter < 0 else estimator.max_iter - n_iter,
             deadline=None if limit is None else self.start + limit,
             interrupt=self.interrupt,
             on_progress=self._on_progress(task) if self.one_by_one else None,

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -48,6 +49,7 @@ class Batch:
     codes, costs : class number and C of each sample
     by_pair : whether groups are classes and problems their pairs
     tol, max_iter : when a problem is solved, and when its steps end (−1: never)
+    refine : whether problems of few samples are solved to the exact optimum
     """
 
     problems: np.ndarray
@@ -57,14 +59,17 @@ class Batch:
     by_pair: bool
     tol: float
     max_iter: int = -1
+    refine: bool = False
 
     @property
     def n(self) -> int:
         return len(self.codes)
 
+    @cached_property
     def sizes(self) -> np.ndarray:
         """Samples of each problem."""
-        of_group = np.append(np.diff(self.bounds), 0)
+        of_group = np.zeros(len(self.bounds), np.int64)  # the last entry is that of no group
+        of_group[:-1] = self.bounds[1:] - self.bounds[:-1]
         return of_group[self.problems[:, 1]] + of_group[self.problems[:, 2]]
 
     def places(self, number: int, samples: np.ndarray) -> tuple:
@@ -106,7 +111,7 @@ class BatchOutcome:
 
 def worth_it(batch: Batch, memory: int) -> bool:
     """Whether the problems are of the kind and size that this is for."""
-    sizes = batch.sizes()
+    sizes = batch.sizes
     if _wants_all_values(batch, sizes, memory):
         return True
     largest = int(sizes.max())
@@ -143,7 +148,7 @@ def solve_batch(
     should_stop : asked between two calls of some milliseconds
     coefficients : β to start from, feasible; changed in place
     """
-    sizes = batch.sizes()
+    sizes = batch.sizes
     values = (
         _AllValues(kernel)
         if _wants_all_values(batch, sizes, memory) or _given(kernel, memory)
@@ -171,7 +176,7 @@ def solve_batch(
             solve_problems(  # type: ignore[call-arg]
                 batch.problems, part.start, part.stop, batch.bounds, batch.codes, batch.costs,
                 diagonal, batch.by_pair, coefficients, *lent,
-                batch.tol, 0 if stopped else max_steps, _BUDGET, found.counts, found.numbers,
+                batch.tol, batch.refine, 0 if stopped else max_steps, _BUDGET, found.counts, found.numbers,
             )  # fmt: skip
         found.stopped[part] = stopped
         found.seconds[part] = (time.perf_counter() - start) / (part.stop - part.start)
@@ -183,6 +188,8 @@ def solve_batch(
 
 def _calls(sizes: np.ndarray) -> list[slice]:
     """Problems one after the other, as many as a call of some milliseconds can take."""
+    if len(sizes) == 1:
+        return [slice(0, 1)]
     work = np.cumsum(sizes.astype(np.float64) ** 2)
     number = (work / _VALUES_PER_CALL).astype(np.int64)
     ends = np.append(np.flatnonzero(np.diff(number)) + 1, len(sizes))

@@ -24,6 +24,15 @@ CONVERGED, STEP_LIMIT, HARD = 0, 1, 2
 # Part of tol that the steps aim at, and how often they begin again from an exact residual.
 _TARGET = 0.9
 _PASSES = 5
+# Steps after which a problem is hard: where they crawl, second-order steps of the block method are
+# faster. Few steps cost less than to hand it over.
+_FEW_STEPS = 4000
+_STEPS_PER_SAMPLE = 16
+# Part of tol that counts as the exact optimum, and the steps per sample that may lead there: a
+# problem that takes more is left to the solution of a linear system.
+_EXACT = 1e-9
+_STEPS_TO_EXACT = 100
+_ULPS = 8.0
 # Part of its range within which a β of a start is put on its bound, and of Σ|β| that is rounding.
 _SNAP = 1e-12
 _ROUNDING = 1e-14
@@ -34,7 +43,7 @@ def solve_problems(
     problems, begin, end, bounds, codes, costs, diagonal, by_pair, coefficients,
     memory, whole, room_start, room_stop, shared_at, ready,
     table, samples, features, norms, unit, kind, gamma, coef0, degree,
-    tol, max_steps, budget, counts, numbers,
+    tol, refine, max_steps, budget, counts, numbers,
 ):  # fmt: skip
     """Solve the problems from `begin` to `end`; the arguments are those of `_solve_part`.
 
@@ -43,7 +52,7 @@ def solve_problems(
     source = table, samples, features, norms, (unit, kind, gamma, coef0, degree)
     values = memory, whole, (room_start, room_stop), (shared_at, ready), source
     samples_of = bounds, codes, costs, diagonal, by_pair
-    limits, found = (tol, max_steps, budget), (counts, numbers)
+    limits, found = (tol, refine, max_steps, budget), (counts, numbers)
     _solve_part(problems, (begin, end), samples_of, coefficients, values, limits, found)
 
 
@@ -60,7 +69,7 @@ def _solve_part(problems, part, samples_of, coefficients, values, limits, found)
     coefficients : β of all problems, in which they start and end
     values : memory, whether it has all kernel values, room for a problem (two places), what is
         kept within groups (two arrays), and the samples that values are computed from
-    limits : tol, steps, and kernel values that the steps of a problem may read
+    limits : tol, whether few samples are solved beyond it, steps, and kernel values that the steps of a problem may read
     found : arrays with an entry per problem: status, n_iter, evaluations, n_support, n_bounded;
         objective, duality gap, KKT violation, intercept
     """
@@ -157,7 +166,7 @@ def _make_feasible(beta, lower, upper):
 def _solve(place, vectors, linear, rows, memory, store, room, source, limits, small):
     """Steps and exact residuals in turn until the certificate agrees: status, steps, values."""
     beta, residual, lower, upper, diagonal = vectors
-    tol, max_steps, budget = limits
+    tol, refine, max_steps, budget = limits
     n, first = beta.size, place[1] - place[0]
     free, stop = room
     fetched, computed, steps, passes, worst = 0, 0, 0, 0, np.inf
@@ -185,6 +194,10 @@ def _solve(place, vectors, linear, rows, memory, store, room, source, limits, sm
             _subtract(residual, 0, first, memory, rows[0][t], beta[t])
             _subtract(residual, first, n, memory, rows[1][t], beta[t])
         violation, _ = _violation_and_intercept(beta, residual, lower, upper)
+        if violation <= tol and refine:
+            refine, worst = False, np.inf
+            tol = max(_EXACT * tol, _rounding_of_residual(beta, diagonal))
+            budget = min(budget, (steps + _STEPS_TO_EXACT * n) * n)
         if violation <= tol:
             return CONVERGED, steps, computed
         if steps >= max_steps:
@@ -193,7 +206,8 @@ def _solve(place, vectors, linear, rows, memory, store, room, source, limits, sm
         if reason == TOO_MUCH or not violation < worst or passes > _PASSES:
             return HARD, steps, computed
         worst = violation
-        most = min(max_steps - steps, max(0, budget // n - steps))
+        most = min(budget // n, max(_FEW_STEPS, _STEPS_PER_SAMPLE * n))
+        most = min(max_steps - steps, max(0, most - steps))
         if few:
             reason, taken = steps_of_few(
                 small, beta, residual, lower, upper, least_curvature(diagonal), _TARGET * tol, most
@@ -207,6 +221,13 @@ def _solve(place, vectors, linear, rows, memory, store, room, source, limits, sm
         steps += taken
         if reason == LIMIT and steps < max_steps:
             reason = TOO_MUCH
+
+
+@njit(cache=True, nogil=True)
+def _rounding_of_residual(beta, diagonal):
+    """What rounding leaves of a residual that would be zero."""
+    largest = np.float64(np.abs(diagonal).max())
+    return _ULPS * np.finfo(np.float64).eps * np.abs(beta).sum() * largest
 
 
 @njit(cache=True, nogil=True)

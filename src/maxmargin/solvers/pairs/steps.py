@@ -25,7 +25,7 @@ from maxmargin.solvers.pairs.rows import fetch
 
 _BLOCK = 512
 # Up to this many samples plain loops are faster than vectors, whose slices have to be made.
-SMALL = 64
+SMALL = 32
 # Why the steps ended: within tol; at the limit; without memory for a row, or beyond the budget.
 OPTIMAL, LIMIT, TOO_MUCH = 0, 1, 2
 
