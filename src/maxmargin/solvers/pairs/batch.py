@@ -176,7 +176,8 @@ def solve_batch(
             solve_problems(  # type: ignore[call-arg]
                 batch.problems, part.start, part.stop, batch.bounds, batch.codes, batch.costs,
                 diagonal, batch.by_pair, coefficients, *lent,
-                batch.tol, batch.refine, 0 if stopped else max_steps, _BUDGET, found.counts, found.numbers,
+                batch.tol, batch.refine, 0 if stopped else max_steps, _BUDGET,
+                found.counts, found.numbers,
             )  # fmt: skip
         found.stopped[part] = stopped
         found.seconds[part] = (time.perf_counter() - start) / (part.stop - part.start)

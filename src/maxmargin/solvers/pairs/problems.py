@@ -69,7 +69,8 @@ def _solve_part(problems, part, samples_of, coefficients, values, limits, found)
     coefficients : β of all problems, in which they start and end
     values : memory, whether it has all kernel values, room for a problem (two places), what is
         kept within groups (two arrays), and the samples that values are computed from
-    limits : tol, whether few samples are solved beyond it, steps, and kernel values that the steps of a problem may read
+    limits : tol, whether to go on to the exact optimum, steps, and kernel values that the steps of
+        a problem may read
     found : arrays with an entry per problem: status, n_iter, evaluations, n_support, n_bounded;
         objective, duality gap, KKT violation, intercept
     """
