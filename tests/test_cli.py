@@ -570,7 +570,10 @@ def test_tune_with_weights_another_score_and_a_picture(run, folder):
         (["-log2g", "0,1,1", "-t", "0"], "--log2g: the linear kernel has no gamma."),
         (["-c", "3"], "-c: --log2c varies C; use --log2c null for one value."),
         (["-g", "3"], "-g: --log2g varies gamma"),
-        (["-t", "0", "--plot", "x.png"], "--plot draws a grid of C and gamma"),
+        (
+            ["-t", "0", "--plot", "x.png"],
+            "--plot draws a grid of two parameters",
+        ),
         (["-gnuplot", "null"], "-gnuplot of grid.py has no counterpart here"),
         (["--log2c", "3,2,1"], "nothing from 3 to 2 by 1"),
         (["--scoring", "acuracy"], "no score 'acuracy'. Did you mean accuracy?"),

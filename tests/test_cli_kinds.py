@@ -8,8 +8,11 @@ import subprocess
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+import sklearn.svm
 from sklearn.datasets import dump_svmlight_file, load_diabetes, load_iris
 from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, KFold
 
 from maxmargin import SVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.io import load_model, read_data
@@ -319,3 +322,63 @@ def test_a_page_about_each_kind(run, folder, data):
     run("train", "-s", 2, "-n", 0.1, "outliers.txt", "model.npz", "--report", "page.html")
     page = (folder / "page.html").read_text()
     assert "samples are outliers" in page and "rho" in page
+
+
+# --- tune -------------------------------------------------------------------
+
+
+def test_tune_a_regression(run, folder, data):
+    pytest.importorskip("matplotlib")
+    options = ["-log2c", "0,2,1", "-log2g", "-5,-3,2", "-log2p", "-4,-2,1", "-v", 3]
+    arguments = ["tune", "-s", 3, *options, "targets.txt", "best.npz"]
+    code, out, err = run(*arguments, "--plot", "grid.png")
+    assert (code, err) == (0, "")
+    assert re.match(r"-c \S+ -g \S+ -p \S+  r2 0\.\d+\nmodel: best.npz\nplot: grid.png\n", out)
+    assert (folder / "grid.png").read_bytes().startswith(b"\x89PNG")
+    values = json.loads(run(*arguments, "--json")[1])
+    assert len(values["candidates"]) == 3 * 2 * 3
+    X, y = read_data("targets.txt").X, data["targets.txt"][1]
+    search = GridSearchCV(
+        sklearn.svm.SVR(),
+        {"C": [1, 2, 4], "gamma": [2**-5, 2**-3], "epsilon": [2**-4, 2**-3, 2**-2]},
+        cv=KFold(3, shuffle=True, random_state=0),
+    ).fit(sp.csr_matrix(X), y)
+    assert values["best"] == search.best_params_
+    assert values["r2"] == pytest.approx(search.best_score_, abs=1e-3)
+    assert load_model("best.npz").epsilon == values["best"]["epsilon"]
+
+
+@pytest.mark.parametrize(
+    ("options", "varied", "fixed"),
+    [
+        ("-log2c 0,1,1 -log2g null -p 0.3", ["C"], {"epsilon": 0.3}),
+        ("-log2c 0,1,1 -t 0", ["C", "epsilon"], {"kernel": "linear"}),
+        ("-log2c null -log2g null -log2p -3,-2,1 -c 5", ["epsilon"], {"C": 5}),
+        ("-log2c 0,1,1 -log2g null -log2p null", ["C"], {"epsilon": 0.1}),
+    ],
+)
+def test_tune_varies_what_is_asked_for(run, folder, options, varied, fixed):
+    arguments = ["tune", "-s", "epsilon_svr", *options.split(), "-v", 2, "targets.txt", "best.npz"]
+    values = json.loads(run(*arguments, "--json", "--scoring", "neg_mean_squared_error")[1])
+    assert list(values["best"]) == varied and values["neg_mean_squared_error"] < 0
+    kept = load_model("best.npz").get_params()
+    assert {name: kept[name] for name in fixed} == fixed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("-s 4 targets.txt", "-s: c_svc and epsilon_svr can be tuned, not nu_svr."),
+        ("-s 2 targets.txt", "-s: c_svc and epsilon_svr can be tuned, not one_class."),
+        ("-log2p -3,-1,1 iris.txt", "--log2p and -p are about epsilon, and c_svc has none."),
+        ("-p 0.1 iris.txt", "--log2p and -p are about epsilon"),
+        ("-s 3 -log2p -3,-1,1 -p 0.1 targets.txt", "-p: --log2p varies epsilon; use --log2p null"),
+        ("-s 3 -w1 2 targets.txt", "--weight is about classes, and epsilon_svr has none."),
+        ("-s 3 -log2c null -log2g null -log2p null targets.txt", "there is nothing to tune"),
+        ("-s 3 -log2c 0,1,1 -v 500 targets.txt", "--folds 500, but there are fewer samples."),
+        ("-s 3 -e -1 targets.txt", "The 'tol' parameter of SVR must be"),
+    ],
+)  # fmt: skip
+def test_tune_says_what_is_wrong(run, folder, arguments, sentence):
+    code, out, err = run("tune", *arguments.split())
+    assert (code, out) == (2, "") and sentence in err and err.count("\n") == 1

@@ -30,7 +30,7 @@ COMMANDS = {
     ),
     "tune": (
         "maxmargin tune a9a best.model",
-        "maxmargin tune -log2c -5,15,2 -log2g 3,-15,-2 -v 5 a9a",
+        "maxmargin tune -s epsilon_svr -log2c -1,8,1 -log2p -7,-1,2 abalone",
         "maxmargin tune -t 0 -log2c -3,3,1 --scoring f1 --plot grid.png a9a",
     ),
     "inspect": (

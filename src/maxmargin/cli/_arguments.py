@@ -8,7 +8,7 @@ from maxmargin.io.files import DataError
 
 _WEIGHT = re.compile(r"-w(?P<label>[^=]+)")
 # Options of grid.py, of two letters and more after one dash.
-_GRID = {"-log2c": "--log2c", "-log2g": "--log2g", "-png": "--plot"}
+_GRID = {"-log2c": "--log2c", "-log2g": "--log2g", "-log2p": "--log2p", "-png": "--plot"}
 _NOT_HERE = ("-gnuplot", "-out", "-resume", "-svmtrain")
 
 

@@ -25,7 +25,7 @@ def cross_validate(
     from maxmargin.cli._progress import counted
 
     X, y = dataset.X, dataset.y
-    splits, stratify = _folds(estimator, dataset, folds, seed)
+    splits, stratify = folds_of(estimator, dataset, folds, seed)
     predicted: Any = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
@@ -46,7 +46,7 @@ def cross_validate(
     raise typer.Exit(int(not converged))
 
 
-def _folds(estimator, dataset: Dataset, folds: int, seed: int) -> tuple:
+def folds_of(estimator, dataset: Dataset, folds: int, seed: int) -> tuple:
     """The way to split the data, and the labels that each fold must have in equal shares."""
     from sklearn.base import is_classifier
     from sklearn.model_selection import KFold, StratifiedKFold

@@ -1,4 +1,4 @@
-"""``maxmargin tune``: C and γ by cross-validation."""
+"""``maxmargin tune``: C, γ and ε by cross-validation."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from maxmargin.cli import _options as options
-from maxmargin.cli._inputs import check_folder, check_model_file, dataset_for
+from maxmargin.cli._cross_validation import folds_of
+from maxmargin.cli._grid import cost_axis, epsilon_axis, gamma_axis, grid_of
+from maxmargin.cli._inputs import check_folder, check_model_file, classes_of, dataset_for
 from maxmargin.cli._output import emit, print_json
 from maxmargin.io.files import DataError, atomic_write
 
-_MAX_EXPONENT, _MAX_VALUES = 1000, 10_000
+# The default score of each kind that can be tuned.
+_SCORES = {"c_svc": "accuracy", "epsilon_svr": "r2"}
 
 
 def tune(
@@ -22,6 +24,15 @@ def tune(
     model: Annotated[
         str | None, typer.Argument(metavar="MODEL", help="Write the best model, fitted to all.")
     ] = None,
+    svm_type: Annotated[
+        str,
+        typer.Option(
+            "--svm-type",
+            "-s",
+            metavar="TYPE",
+            help="c_svc or epsilon_svr, or LIBSVM's 0 or 3.",
+        ),
+    ] = "c_svc",
     log2c: Annotated[
         str,
         typer.Option(
@@ -38,15 +49,26 @@ def tune(
             help="Exponents of gamma, or null; -8,1,1 by default where the kernel has a gamma.",
         ),
     ] = None,
+    log2p: Annotated[
+        str | None,
+        typer.Option(
+            "--log2p",
+            metavar="BEGIN,END,STEP",
+            help="Exponents of epsilon, or null; -7,-1,2 by default with epsilon_svr.",
+        ),
+    ] = None,
     folds: Annotated[
         int, typer.Option("--folds", "-v", metavar="N", min=2, help="Folds of cross-validation.")
     ] = 5,
     scoring: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--scoring", metavar="NAME", help="One of scikit-learn's names: f1, roc_auc, …"
+            "--scoring",
+            metavar="NAME",
+            help="One of scikit-learn's names: f1, roc_auc, …; accuracy, or of regression r2, by "
+            "default.",
         ),
-    ] = "accuracy",
+    ] = None,
     kernel: options.Kernel = "rbf",
     C: Annotated[
         float | None, typer.Option("--C", "-c", metavar="C", help="C with --log2c null.")
@@ -54,6 +76,10 @@ def tune(
     gamma: Annotated[
         str | None,
         typer.Option("--gamma", "-g", metavar="GAMMA", help="Gamma with --log2g null."),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", "-p", metavar="X", help="Epsilon with --log2p null."),
     ] = None,
     degree: options.Degree = 3,
     coef0: options.Coef0 = 0.0,
@@ -69,34 +95,42 @@ def tune(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Find C and gamma by cross-validation over a grid of powers of two."""
-    from sklearn.model_selection import StratifiedKFold
-
-    from maxmargin import SVC, SVCSearch
+    """Find C and gamma, and epsilon of a regression, over a grid of powers of two."""
+    from maxmargin import SVC, SVR, SVCSearch, SVRSearch
     from maxmargin.cli._progress import counting
 
-    kernel = options.kernel_name(kernel)
-    grid, fixed = _grid(kernel, log2c, log2g, C, gamma)
+    kernel, svm_type = options.kernel_name(kernel), options.svm_type_name(svm_type)
+    if svm_type not in _SCORES:
+        raise DataError(f"-s: {' and '.join(_SCORES)} can be tuned, not {svm_type}.")
+    regression = svm_type == "epsilon_svr"
+    if regression and weight:
+        raise DataError(f"--weight is about classes, and {svm_type} has none.")
+    axes = [cost_axis(log2c, C), gamma_axis(kernel, log2g, gamma)]
+    if regression:
+        axes.append(epsilon_axis(log2p, epsilon))
+    elif log2p is not None or epsilon is not None:
+        raise DataError(f"--log2p and -p are about epsilon, and {svm_type} has none.")
+    grid, fixed = grid_of(axes)
+    scoring = scoring or _SCORES[svm_type]
     _check_scoring(scoring)
     if plot is not None:
         _check_plot(plot, grid)
     for path in filter(None, (model, plot)):
         check_folder(path)
-    dataset = dataset_for(SVC(kernel=kernel), data, label)
-    classes, counts = np.unique(dataset.labels, return_counts=True)
-    if counts.min() < folds:
-        raise DataError(f"{dataset.name}: --folds {folds}, but a class has {counts.min()} samples.")
-    fixed |= {
-        "kernel": kernel, "degree": degree, "coef0": coef0, "tol": tol,
-        "class_weight": options.class_weights(weight, classes),
-        "cache_size": options.number_or(cache_size, ("auto",), "--cache-size"),
-    }  # fmt: skip
+    estimator = (SVR if regression else SVC)(
+        kernel=kernel, degree=degree, coef0=coef0, tol=tol,
+        cache_size=options.number_or(cache_size, ("auto",), "--cache-size"),
+    ).set_params(**fixed)  # fmt: skip
+    dataset = dataset_for(estimator, data, label)
+    classes = classes_of(estimator, dataset)
+    splits, _ = folds_of(estimator, dataset, folds, seed)
+    if weight:
+        estimator.set_params(class_weight=options.class_weights(weight, classes))
     if model is not None:
-        check_model_file(model, classes, SVC(kernel=kernel))
-    search = SVCSearch(
-        grid | {name: [value] for name, value in fixed.items()},
-        cv=StratifiedKFold(folds, shuffle=True, random_state=seed), scoring=scoring,
-        refit=model is not None, n_jobs=jobs,
+        check_model_file(model, classes, estimator)
+    search = (SVRSearch if regression else SVCSearch)(
+        estimator, grid, cv=splits, scoring=scoring, refit=model is not None, n_jobs=jobs,
+        error_score="raise",
     )  # fmt: skip
     with counting("tuning", quiet or json) as search._report:
         search.fit(dataset.X, dataset.labels)
@@ -111,32 +145,6 @@ def tune(
         raise typer.Exit(search.best_estimator_.fit_status_)
 
 
-def _grid(kernel: str, log2c: str, log2g: str | None, C: float | None, gamma: str | None):
-    """Values of what is varied, and of what is not."""
-    has_gamma = kernel in ("poly", "rbf", "sigmoid")
-    if log2g is None:
-        log2g = "-8,1,1" if has_gamma else "null"
-    if log2g != "null" and not has_gamma:
-        raise DataError(f"--log2g: the {kernel} kernel has no gamma.")
-    grid: dict[str, list[float]] = {}
-    fixed: dict[str, float | str] = {}
-    if log2c == "null":
-        fixed["C"] = 1.0 if C is None else C
-    elif C is not None:
-        raise DataError("-c: --log2c varies C; use --log2c null for one value.")
-    else:
-        grid["C"] = powers_of_two(log2c, "--log2c")
-    if log2g == "null":
-        fixed["gamma"] = options.gamma_value(gamma or "scale")
-    elif gamma is not None:
-        raise DataError("-g: --log2g varies gamma; use --log2g null for one value.")
-    else:
-        grid["gamma"] = powers_of_two(log2g, "--log2g")
-    if not grid:
-        raise DataError("--log2c and --log2g are both null: there is nothing to tune.")
-    return grid, fixed
-
-
 def _check_scoring(scoring: str) -> None:
     from sklearn.metrics import get_scorer_names
 
@@ -149,7 +157,7 @@ def _check_scoring(scoring: str) -> None:
 def _check_plot(path: str, grid: dict) -> None:
     """Say before the search, not after it, that it could not be drawn."""
     if len(grid) < 2:
-        raise DataError("--plot draws a grid of C and gamma, and only one of them varies.")
+        raise DataError("--plot draws a grid of two parameters, and only one varies.")
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -181,24 +189,8 @@ def _announce(search, varied: list[str], scoring: str, model, plot, json, quiet)
         print_json(found | {"folds": search.n_splits_, "candidates": tried})
     elif not quiet:
         score = f"{100 * search.best_score_:g}%" if scoring == "accuracy" else search.best_score_
-        letters = {"C": "-c", "gamma": "-g"}
+        letters = {"C": "-c", "gamma": "-g", "epsilon": "-p"}
         emit(" ".join(f"{letters[name]} {best[name]:g}" for name in best) + f"  {scoring} {score}")
         for kind, path in (("model", model), ("plot", plot)):
             if path is not None:
                 emit(f"{kind}: {path}")
-
-
-def powers_of_two(text: str, option: str) -> list[float]:
-    """``-1,10,1`` (LIBSVM's grid.py) as 2⁻¹, 2⁰, …, 2¹⁰."""
-    try:
-        begin, end, step = (float(part) for part in text.split(","))
-        if max(abs(begin), abs(end)) > _MAX_EXPONENT or abs(end - begin) > _MAX_VALUES * abs(step):
-            raise DataError(f"{option}: {text!r} leads too far, or in too small steps.")
-        exponents = np.arange(begin, end + step * 1e-9, step)
-    except DataError:
-        raise
-    except (ValueError, ZeroDivisionError):
-        raise DataError(f"{option} must be BEGIN,END,STEP or null, not {text!r}.") from None
-    if not len(exponents):
-        raise DataError(f"{option}: there is nothing from {begin:g} to {end:g} by {step:g}.")
-    return [float(2.0**exponent) for exponent in exponents]
