@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 import oracle
-from maxmargin import SVC
+from maxmargin import SVC, SVR, OneClassSVM
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
@@ -47,7 +47,7 @@ def whole_chunk(K, y, C, last_corner=1e-4, steps=100):
     lower, upper = bounds(y, C)
     zero = np.zeros(len(y))
     return solve_chunk(
-        K, y.copy(), zero, lower, upper, upper - lower, 0.0, 0.0, 1.0, last_corner, steps
+        K, y.copy(), zero, lower, upper, 0.0, upper - lower, 0.0, 0.0, 1.0, last_corner, steps
     )
 
 
@@ -92,7 +92,7 @@ def test_chunk_counts_the_samples_outside_it():
     residual = y - K @ beta
     block = np.ix_(working, working)
     new, _, _, decrease = solve_chunk(
-        K[block], residual[working], beta[working], lower[working], upper[working],
+        K[block], residual[working], beta[working], lower[working], upper[working], 0.0,
         (upper - lower)[working], 0.0, 0.0, 0.1, 1e-6, 100,
     )  # fmt: skip
     after = beta.copy()
@@ -121,7 +121,7 @@ def test_stage_lowers_its_objective_with_every_step():
     values, settled = [objective()], False
     while not settled:
         b, _, settled, definite = dense_stage(
-            K, y, lower, upper, 0.0, weights, centre, gamma, f, b, 1, 0.0
+            K, y, lower, upper, 0.0, 0.0, weights, centre, gamma, f, b, 1, 0.0
         )
         assert definite
         values.append(objective())
@@ -159,10 +159,10 @@ def test_cholesky(m):
 def test_balance_keeps_bounds_and_restores_the_sum():
     lower, upper = np.zeros(4), np.ones(4)
     beta = np.array([0.0, 0.3, 0.9, 1.0])
-    balance(beta, lower, upper, 2.0)
+    balance(beta, lower, upper, 2.0, False)
     assert_allclose(beta.sum(), 2.0)
     assert_array_equal(beta[[0, 3]], [0.0, 1.0])
-    balance(beta, lower, upper, 2.3)
+    balance(beta, lower, upper, 2.3, False)
     assert_allclose(beta.sum(), 2.3)
     assert (beta <= upper).all()
 
@@ -325,11 +325,12 @@ def state():
 
 def choose(state, size, selection, tolerance=1e-3):
     beta, residual, lower, upper, positive = state
-    high, low, b = extremes(beta, residual, lower, upper)
+    high, low, _, b = extremes(beta, residual, lower, upper, 0.0)
     uniforms = np.random.default_rng(1).random(size)
     chosen = select_chunk(
-        beta, residual, lower, upper, positive, b, tolerance, high, low, size, selection, uniforms
-    )
+        beta, residual, lower, upper, 0.0, positive, b, tolerance, high, low, size, selection,
+        uniforms,
+    )  # fmt: skip
     errors = residual - b
     grows, shrinks = beta < upper, beta > lower
     violates = (grows & (errors > tolerance)) | (shrinks & (errors < -tolerance))
@@ -393,3 +394,71 @@ def test_all_samples_at_once_need_memory():
     X, y = rng.normal(size=(400, 8)), rng.integers(0, 2, 400)
     with pytest.raises(ValueError, match="chunk_size='all' needs about 7 MB for 400 samples"):
         SVC(solver=IRWLS("all"), cache_size=2).fit(X, y)
+
+
+# Regression: errors within the tube cost nothing.
+
+
+@pytest.mark.parametrize("C, epsilon", [(0.1, 0.3), (10.0, 0.05), (1e4, 0.1), (1e4, 0.0)])
+def test_engine_ends_at_the_optimum_of_a_regression(C, epsilon):
+    X, _ = two_gaussians(150)
+    y = np.sin(3 * X[:, 0]) + 0.3 * np.random.default_rng(0).normal(size=150)
+    K, bound = matrix(X), np.full(150, C)
+    beta, _, _, decrease = solve_chunk(
+        K, y.copy(), np.zeros(150), -bound, bound, epsilon, 2 * bound, 0.0, 0.0, 1.0, 1e-4, 100
+    )
+    assert abs(beta.sum()) <= 1e-12 * np.abs(beta).sum()
+    assert (np.abs(beta) <= C).all()
+    residual = y - K @ beta
+    grow = residual - np.where(beta >= 0, epsilon, -epsilon)
+    shrink = residual - np.where(beta > 0, epsilon, -epsilon)
+    assert grow[beta < C].max() - shrink[beta > -C].min() <= 1e-3
+    objective = 0.5 * beta @ K @ beta - y @ beta + epsilon * np.abs(beta).sum()
+    assert_allclose(-decrease, objective, rtol=1e-8)
+
+
+def test_balance_does_not_pass_through_a_kink():
+    lower, upper = -np.ones(4), np.ones(4)
+    beta = np.array([0.0, 0.4, -0.2, 1.0])
+    assert balance(beta, lower, upper, 1.0, True)
+    assert_array_equal(beta[[0, 3]], [0.0, 1.0])
+    assert 0 < beta[1] < 0.4 and -1 < beta[2] < -0.2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"chunk_size": 20},
+        {"chunk_size": 20, "selection": "largest"},
+        {"chunk_size": 300},
+        {"chunk_size": "all"},
+        {},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("C", [1.0, 1e3])
+def test_regression_in_chunks_of_any_size(options, C):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (700, 3))
+    y = np.sin(4 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=700)
+    model = SVR(C=C, gamma=1.0, epsilon=0.05, solver=IRWLS(**options)).fit(X, y)
+    expected = SVR(C=C, gamma=1.0, epsilon=0.05).fit(X, y)
+    assert model.fit_report_.status == "converged"
+    assert model.fit_report_.kkt_violation <= 1e-3
+    assert_allclose(model.fit_report_.objective, expected.fit_report_.objective, rtol=1e-4)
+    assert_allclose(model.predict(X), expected.predict(X), atol=5e-3)
+
+
+def test_regression_and_one_class_by_a_low_rank():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (1500, 2))
+    y = np.sin(4 * X[:, 0]) + 0.1 * rng.normal(size=1500)
+    model = SVR(C=1e4, gamma=0.5, epsilon=0.05, solver="irwls").fit(X, y)
+    assert model.fit_report_.status == "converged"
+    assert model.fit_report_.problems[0].details["rank"] < 300
+    one = OneClassSVM(gamma=0.5, nu=0.2, solver="irwls").fit(X)
+    assert one.fit_report_.status == "converged"
+    assert_allclose(
+        one.fit_report_.objective, OneClassSVM(gamma=0.5, nu=0.2).fit(X).fit_report_.objective,
+        rtol=1e-4,
+    )  # fmt: skip

@@ -20,7 +20,7 @@ from maxmargin.solvers.common.reweighted_steps import (
     dense_stage,
     exact_step,
     has_settled,
-    place_beside_tube,
+    place,
 )
 
 _potrf, _potrs = get_lapack_funcs(("potrf", "potrs"), (np.empty((1, 1)),))
@@ -36,9 +36,8 @@ _UPDATES = 0.5
 class DenseSystem:
     """The problem of a working set with its block of the kernel matrix in memory."""
 
-    epsilon = 0.0
-
-    def __init__(self, K: np.ndarray, linear, lower, upper, beta: np.ndarray):
+    def __init__(self, K: np.ndarray, linear, lower, upper, beta: np.ndarray, epsilon: float = 0.0):
+        self.epsilon = epsilon
         self.K, self.linear, self.lower, self.upper = K, linear, lower, upper
         self.total = beta.sum()
         self.gamma, self.f = beta.copy(), K @ beta
@@ -47,8 +46,9 @@ class DenseSystem:
 
     def stage(self, inverse_weights, centre, b, max_steps, last):
         return dense_stage(
-            self.K, self.linear, self.lower, self.upper, self.total, inverse_weights, centre,
-            self.gamma, self.f, b, max_steps, 0.0 if last else FEW_CHANGES,
+            self.K, self.linear, self.lower, self.upper, self.epsilon, self.total,
+            inverse_weights, centre, self.gamma, self.f, b, max_steps,
+            0.0 if last else FEW_CHANGES,
         )  # fmt: skip
 
     def inside(self, index: np.ndarray) -> np.ndarray:
@@ -79,7 +79,7 @@ class LowRankSystem:
         n = len(self.linear)
         u, target, side = np.empty(n), np.empty(n), np.empty(n)
         data = (inverse_weights, centre, self.lower, self.upper, self.epsilon, u, target, side)
-        place_beside_tube(self.linear, self.f, b, *data)
+        place(self.linear, self.f, b, *data)
         dead = self.epsilon / inverse_weights
         for step in range(1, max_steps + 1):
             inside = np.flatnonzero(side)
@@ -101,7 +101,7 @@ class LowRankSystem:
             self.f += t * image
             b += t * move_b
             before, last_side = target.copy(), side.copy()
-            place_beside_tube(self.linear, self.f, b, *data)
+            place(self.linear, self.f, b, *data)
             changed = last_side != side
             changed |= (last_side == 0) & (before != target)
             allowed = 0.0 if last else FEW_CHANGES * len(inside)
@@ -239,7 +239,7 @@ def solve_stages(
             if not definite:
                 return None
             stop = watch(steps, None)
-        place_beside_tube(
+        place(
             system.linear, system.f, b, inverse_weights, centre, system.lower, system.upper,
             system.epsilon, u, target, side,
         )  # fmt: skip

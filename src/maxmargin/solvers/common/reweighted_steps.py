@@ -140,19 +140,15 @@ def exact_step(u, du, c, lower, upper, slope, curvature, dead):
     return t
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def place(linear, f, b, inverse_weights, centre, lower, upper, u, target):
-    """Errors as multiples of the weights, u, and β = clip(u): 0, C or between (steps 3 and 4)."""
-    for i in range(u.size):
-        u[i] = centre[i] + (linear[i] - f[i] - b) / inverse_weights[i]
-        target[i] = min(max(u[i], lower[i]), upper[i])
-
-
 @njit(cache=True, nogil=True)
-def place_beside_tube(
+def place(
     linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side
 ):  # fmt: skip
-    """The same with errors up to ε free of cost; `side` is ±1 for β between zero and a bound."""
+    """Errors as multiples of the weights, u, and the β they imply (steps 3 and 4).
+
+    That is 0 where the error is within the tube, at a bound, or between: there `side` is the
+    sign of β, which tells the side of the tube, or 1 where there is none. Else it is 0.
+    """
     for i in range(u.size):
         u[i] = centre[i] + (linear[i] - f[i] - b) / inverse_weights[i]
         dead = epsilon / inverse_weights[i]
@@ -176,17 +172,16 @@ def has_settled(t, changes, allowed, again):
 
 
 @njit(cache=True, nogil=True)
-def _split(K, u, target, gamma, total, inside, is_inside, direction, image):
-    """S₁ (numbers in `inside`); the others go to their bounds, which moves f by `image`.
+def _split(K, target, side, gamma, total, inside, direction, image):
+    """S₁ (numbers in `inside`); the others go to their bounds or to 0, which moves f by `image`.
 
     Returns how many are inside, and what their step must sum to.
     """
     m = 0
     rest = total
     image[:] = 0.0
-    for i in range(u.size):
-        is_inside[i] = u[i] == target[i]
-        if is_inside[i]:
+    for i in range(target.size):
+        if side[i] != 0.0:
             inside[m] = i
             m += 1
             rest -= gamma[i]
@@ -229,18 +224,17 @@ def _move_inside(K, errors, L, by_ones, inside, rest, direction, image):
 
 
 @njit(cache=True, nogil=True)
-def _count_changes(u, target, before, was_inside):
+def _count_changes(target, side, before, side_before):
     changes = 0
-    for i in range(u.size):
-        inside = u[i] == target[i]
-        if inside != was_inside[i] or not (inside or target[i] == before[i]):
+    for i in range(target.size):
+        if side[i] != side_before[i] or (side[i] == 0.0 and target[i] != before[i]):
             changes += 1
     return changes
 
 
 @njit(cache=True, nogil=True)
 def dense_stage(
-    K, linear, lower, upper, total, inverse_weights, centre, gamma, f, b, max_steps,
+    K, linear, lower, upper, epsilon, total, inverse_weights, centre, gamma, f, b, max_steps,
     few_changes,
 ):  # fmt: skip
     """Newton steps at fixed weights until the sets S₁, S₂, S₃ stay as they are.
@@ -249,6 +243,7 @@ def dense_stage(
     ----------
     K : float64 block of the kernel matrix
     linear : p less what samples outside the block contribute (1 − G_in)
+    epsilon : half the width of a regression's tube, else 0
     total : what Σβ of the block must be (G_b,in)
     inverse_weights : 1/a of each sample, the diagonal D
     centre : the β that the corner of the hinge is shifted by
@@ -261,13 +256,13 @@ def dense_stage(
     """
     n = linear.size
     u, target, before = np.empty(n), np.empty(n), np.empty(n)
+    side, side_before = np.empty(n), np.empty(n)
     direction, image, by_ones = np.empty(n), np.empty(n), np.empty(n)
-    inside, is_inside = np.empty(n, np.int64), np.empty(n, np.bool_)
-    factored = np.empty(0, np.int64)
-    L, no_tube = np.empty((n, n)), np.zeros(n)
-    place(linear, f, b, inverse_weights, centre, lower, upper, u, target)
+    inside, factored = np.empty(n, np.int64), np.empty(0, np.int64)
+    L, dead = np.empty((n, n)), epsilon / inverse_weights
+    place(linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side)
     for steps in range(1, max_steps + 1):
-        m, rest = _split(K, u, target, gamma, total, inside, is_inside, direction, image)
+        m, rest = _split(K, target, side, gamma, total, inside, direction, image)
         again = m > 0 and m == factored.size and (factored == inside[:m]).all()
         if m == 0:
             move_b = -FAR if rest > 0.0 else FAR
@@ -276,23 +271,23 @@ def dense_stage(
                 factored = inside[:m].copy()
                 if not _factorise(K, inverse_weights, factored, L, by_ones):
                     return b, steps, False, False
-            errors = linear - f - b + inverse_weights * (centre - gamma)
+            errors = linear - f - b + inverse_weights * (centre - gamma) - epsilon * side
             move_b = _move_inside(K, errors, L, by_ones, factored, rest, direction, image)
         pull = image + move_b
         slope = _dot(direction, f) + move_b * total
         curvature = _dot(direction, image)
-        t = exact_step(u, -pull / inverse_weights, pull, lower, upper, slope, curvature, no_tube)
+        t = exact_step(u, -pull / inverse_weights, pull, lower, upper, slope, curvature, dead)
         if t == 0.0:
             return b, steps, True, True  # nothing but rounding is left
-        before[:] = target
+        before[:], side_before[:] = target, side
         for i in range(n):
             # A whole step puts a sample on its bound exactly, whatever the rounding.
-            at_bound = t == 1.0 and not is_inside[i]
+            at_bound = t == 1.0 and side[i] == 0.0
             gamma[i] = target[i] if at_bound else gamma[i] + t * direction[i]
             f[i] += t * image[i]
         b += t * move_b
-        place(linear, f, b, inverse_weights, centre, lower, upper, u, target)
-        changes = _count_changes(u, target, before, is_inside)
+        place(linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side)
+        changes = _count_changes(target, side, before, side_before)
         if has_settled(t, changes, few_changes * m, again):
             return b, steps, True, True
     return b, max_steps, False, True
@@ -300,13 +295,15 @@ def dense_stage(
 
 @njit(cache=True, nogil=True)
 def solve_chunk(
-    K, residual, beta, lower, upper, widths, weakest, b, first_corner, last_corner, max_steps
+    K, residual, beta, lower, upper, epsilon, widths, weakest, b, first_corner, last_corner,
+    max_steps,
 ):  # fmt: skip
     """Solve the problem of one working set, the samples outside it held where they are.
 
     Parameters
     ----------
     K, residual, beta : of the working set; residual is p − Kβ over all samples
+    epsilon : half the width of a regression's tube, else 0
     widths : what a corner of the hinge is divided by: upper − lower, made finite
     weakest : least inverse weight; less would not survive the rounding of K
     first_corner, last_corner : the corner's width at the start and at the end
@@ -323,81 +320,77 @@ def solve_chunk(
     linear = residual + f
     total = beta.sum()
     gamma, centre = beta.copy(), beta.copy()
-    inverse_weights, u, target = np.empty(n), np.empty(n), beta.copy()
+    inverse_weights, u, side, target = np.empty(n), np.empty(n), np.empty(n), beta.copy()
     corner = max(first_corner, last_corner)
     steps = 0
     while True:
         for i in range(n):
             inverse_weights[i] = max(corner / widths[i], weakest)
         b, taken, _, definite = dense_stage(
-            K,
-            linear,
-            lower,
-            upper,
-            total,
-            inverse_weights,
-            centre,
-            gamma,
-            f,
-            b,
-            max_steps,
-            0.0 if corner <= last_corner else FEW_CHANGES,
-        )
+            K, linear, lower, upper, epsilon, total, inverse_weights, centre, gamma, f, b,
+            max_steps, 0.0 if corner <= last_corner else FEW_CHANGES,
+        )  # fmt: skip
         steps += taken
         if not definite:
             return beta, b, steps, -1.0
-        place(linear, f, b, inverse_weights, centre, lower, upper, u, target)
+        place(linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side)
         if corner <= last_corner:
             break
         centre[:] = target
         corner = max(last_corner, corner * CORNER_RATIO)
     for i in range(n):
-        if u[i] == target[i]:  # the system's own answer has more correct digits than u
+        if side[i] != 0.0:  # the system's own answer has more correct digits than u
             target[i] = min(max(gamma[i], lower[i]), upper[i])
-    if not balance(target, lower, upper, total):
+    if not balance(target, lower, upper, total, epsilon > 0.0):
         return beta, b, steps, -1.0
     change = target - beta
     curvature = 0.0
     for i in range(n):
         if change[i] != 0.0:
             curvature += change[i] * _dot(K[i], change)
-    return target, b, steps, _dot(residual, change) - 0.5 * curvature
+    decrease = _dot(residual, change) - 0.5 * curvature
+    return target, b, steps, decrease - epsilon * (np.abs(target).sum() - np.abs(beta).sum())
 
 
 @njit(cache=True, nogil=True)
-def balance(beta, lower, upper, total):
+def balance(beta, lower, upper, total, kinked):
     """Take the surplus of Σβ from the samples between their bounds, as their room allows.
 
-    False where it does not: the stages did not converge, as with an indefinite kernel,
-    and β is infeasible.
+    Where zero is a kink, it is a bound, and samples there stay. False where the room does not
+    suffice: the stages did not converge, as with an indefinite kernel, and β is infeasible.
     """
     surplus = beta.sum() - total
-    room = 0.0
+    room = np.zeros(beta.size)
     for i in range(beta.size):
-        if lower[i] < beta[i] < upper[i]:
-            room += beta[i] - lower[i] if surplus > 0.0 else upper[i] - beta[i]
-    if room > 0.0:
-        part = min(1.0, abs(surplus) / room)
-        for i in range(beta.size):
-            if lower[i] < beta[i] < upper[i]:
-                beta[i] -= part * (beta[i] - (lower[i] if surplus > 0.0 else upper[i]))
+        bottom = 0.0 if kinked and beta[i] >= 0.0 else lower[i]
+        top = 0.0 if kinked and beta[i] <= 0.0 else upper[i]
+        if bottom < beta[i] < top:
+            room[i] = beta[i] - (bottom if surplus > 0.0 else top)
+    available = np.abs(room).sum()
+    if available > 0.0:
+        beta -= min(1.0, abs(surplus) / available) * room
     return abs(beta.sum() - total) <= _ROUNDING_OF_SUM * np.abs(beta).sum()
 
 
 @njit(cache=True, nogil=True)
-def extremes(beta, residual, lower, upper):
-    """The sample that pulls b up hardest and the one that pulls it down; the b of the free ones."""
+def extremes(beta, residual, lower, upper, epsilon):
+    """The sample that pulls b up hardest and the one that pulls it down; how hard; and the b of
+    the free ones.
+    """
     high, low = -1, -1
+    highest, lowest = -np.inf, np.inf
     total, count = 0.0, 0
     for i in range(beta.size):
         grows, shrinks = beta[i] < upper[i], beta[i] > lower[i]
-        if grows and (high < 0 or residual[i] > residual[high]):
-            high = i
-        if shrinks and (low < 0 or residual[i] < residual[low]):
-            low = i
-        if grows and shrinks:
-            total += residual[i]
+        up = residual[i] - (epsilon if beta[i] >= 0.0 else -epsilon)
+        down = residual[i] - (epsilon if beta[i] > 0.0 else -epsilon)
+        if grows and up > highest:
+            high, highest = i, up
+        if shrinks and down < lowest:
+            low, lowest = i, down
+        if grows and shrinks and up == down:
+            total += up
             count += 1
     if high < 0 or low < 0:
-        return high, low, 0.0
-    return high, low, total / count if count else 0.5 * (residual[high] + residual[low])
+        return high, low, 0.0, 0.0
+    return high, low, highest - lowest, total / count if count else 0.5 * (highest + lowest)

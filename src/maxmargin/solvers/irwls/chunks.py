@@ -17,7 +17,8 @@ _FREE_SHARE = 1.25
 
 @njit(cache=True, nogil=True)
 def select_chunk(
-    beta, residual, lower, upper, positive, b, tolerance, high, low, size, selection, uniforms
+    beta, residual, lower, upper, epsilon, positive, b, tolerance, high, low, size, selection,
+    uniforms,
 ):  # fmt: skip
     """The working set, sorted.
 
@@ -28,8 +29,9 @@ def select_chunk(
 
     Parameters
     ----------
-    positive : the class of each sample
-    b, tolerance : e = residual − b; ε of the stopping conditions
+    epsilon : half the width of a regression's tube, else 0
+    positive : the class of each sample, or the side of the tube that it is on
+    b, tolerance : e = residual − b; what the stopping conditions allow
     high, low : the maximal violating pair, always part of the set, so that it makes progress
     uniforms : `size` random numbers in [0, 1)
     """
@@ -42,8 +44,10 @@ def select_chunk(
     for i in range(n):
         e = residual[i] - b
         grows, shrinks = beta[i] < upper[i], beta[i] > lower[i]
-        violation = max(e if grows else -np.inf, -e if shrinks else -np.inf)
-        if violation > tolerance or (grows and shrinks):
+        up = e - (epsilon if beta[i] >= 0.0 else -epsilon)
+        down = e - (epsilon if beta[i] > 0.0 else -epsilon)
+        violation = max(up if grows else -np.inf, -down if shrinks else -np.inf)
+        if violation > tolerance or (grows and shrinks and up == down):
             candidates[n_candidates] = i
             n_candidates += 1
             kind = (1 if shrinks else 0) if grows else 2
@@ -87,7 +91,7 @@ def select_chunk(
                     j = k + int(uniforms[k] * (left - k))
                     pool[k], pool[j] = pool[j], pool[k]
             else:
-                size_of_error = np.abs(residual[pool] - b)
+                size_of_error = np.abs(np.abs(residual[pool] - b) - epsilon)
                 if which == 0 and selection == LARGEST:
                     size_of_error = -size_of_error
                 pool = pool[np.argsort(size_of_error, kind="mergesort")]

@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from maxmargin import constants
-from maxmargin.optimality import violation_and_intercept
+from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers.base import Capabilities, Solver
+from maxmargin.solvers.base import ONE_SUM, Capabilities, Solver
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.certified_run import CertifiedRun
 from maxmargin.solvers.common.low_rank_passes import factor_of, low_rank_passes, widths_of
@@ -68,6 +68,10 @@ class IRWLS(Solver):
       Where K is indefinite, or a chunk's answer would not lower the dual objective,
       the chunk is left to pair steps (SMO).
 
+    In a regression, errors within the tube cost nothing, and the weight is C/max(e − ε, δ) on
+    either side of it (the authors' form for regression): S₁ are the samples between 0 and a
+    bound, on one side or the other.
+
     Parameters
     ----------
     chunk_size : int, "auto" or "all"
@@ -83,7 +87,7 @@ class IRWLS(Solver):
     """
 
     name = "irwls"
-    capabilities = Capabilities(thread_safe=True)
+    capabilities = Capabilities(formulations=ONE_SUM, thread_safe=True)
 
     def __init__(
         self, chunk_size: int | str = "auto", selection: str = "random", shrinking: bool = True
@@ -130,21 +134,21 @@ class _ChunkRun(CertifiedRun):
         """Solve until the active samples are optimal; β of all, and the reason to stop early."""
         problem, beta = self.problem, beta.copy()
         target = constants.TARGET * tol
-        violation, _ = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+        violation, _ = violation_of(problem, beta, residual)
         if self.try_low_rank and problem.n >= _LOW_RANK_SAMPLES and violation > target:
             beta, residual, stop = self._all_by_low_rank(tol, beta, residual)
-            violation, _ = violation_and_intercept(beta, residual, problem.lower, problem.upper)
+            violation, _ = violation_of(problem, beta, residual)
             if stop is not None or violation <= target:
                 return beta, stop
         active = ActiveSet(problem, tol, self.run.cache_bytes, beta, residual, defaultdict(float))
         stop, chunks, last_step = None, 0, self.n_iter + steps_per_pass(problem.n)
         while stop is None and chunks < max_rounds and self.n_iter < last_step:
-            high, low, b = extremes(
-                active.beta, active.residual, active.problem.lower, active.problem.upper
-            )
-            if high < 0 or low < 0 or active.residual[high] - active.residual[low] <= target:
+            high, low, violation, b = extremes(
+                active.beta, active.residual, active.problem.lower, active.problem.upper,
+                problem.epsilon,
+            )  # fmt: skip
+            if high < 0 or low < 0 or violation <= target:
                 break
-            violation = active.residual[high] - active.residual[low]
             if chunks:
                 stop = self._watch(active, violation, b)
             if stop is not None:
@@ -164,8 +168,8 @@ class _ChunkRun(CertifiedRun):
         problem = active.problem
         if self.size < active.n:
             working = select_chunk(
-                active.beta, active.residual, problem.lower, problem.upper, problem.linear > 0, b,
-                0.5 * constants.TARGET * active.tol, high, low, self.size,
+                active.beta, active.residual, problem.lower, problem.upper, problem.epsilon,
+                _sides(active, b), b, 0.5 * constants.TARGET * active.tol, high, low, self.size,
                 SELECTIONS[self.options.selection], self.random.random_sample(self.size),
             )  # fmt: skip
         else:
@@ -205,8 +209,8 @@ class _ChunkRun(CertifiedRun):
         first = min(1.0, _FIRST_CORNER * violation)
         if len(working) <= _COMPILED_CHUNK:
             new, _, steps, decrease = solve_chunk(
-                K, residual, beta, lower, upper, widths, weakest, b, first, corner,
-                _STEPS_PER_STAGE,
+                K, residual, beta, lower, upper, active.problem.epsilon, widths, weakest, b, first,
+                corner, _STEPS_PER_STAGE,
             )  # fmt: skip
             self.n_iter += steps
             return (new if decrease > 0 else None), None
@@ -219,15 +223,17 @@ class _ChunkRun(CertifiedRun):
                 stopped.append(status)
             return bool(stopped)
 
-        system = DenseSystem(K, residual + K @ beta, lower, upper, beta)
+        epsilon = active.problem.epsilon
+        system = DenseSystem(K, residual + K @ beta, lower, upper, beta, epsilon)
         found = solve_stages(system, widths, weakest, beta, b, (first, corner), watch)
         stop = stopped[0] if stopped else None
         if found is None:
             return None, stop
-        if not balance(found, lower, upper, beta.sum()):
+        if not balance(found, lower, upper, beta.sum(), epsilon > 0):
             return (beta if stop else None), stop
         change = found - beta
         decrease = residual @ change - 0.5 * change @ (K @ change)
+        decrease -= epsilon * (np.abs(found).sum() - np.abs(beta).sum())
         return (found if decrease > 0 else beta if stop else None), stop
 
     def _weakest(self, active: ActiveSet, K: np.ndarray) -> float:
@@ -272,3 +278,9 @@ class _ChunkRun(CertifiedRun):
         return self.monitor.observe(
             self.n_iter, lambda: (violation, active.objective(), active.beta_of_all(), b)
         )
+
+
+def _sides(active: ActiveSet, b: float) -> np.ndarray:
+    """The class of each sample; in a regression, the side of the function that it is on."""
+    problem = active.problem
+    return active.residual > b if problem.labels is None else problem.linear > 0
