@@ -17,11 +17,11 @@ import psutil
 import pytest
 from joblib import Parallel, delayed, parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import make_classification, make_moons
+from sklearn.datasets import make_classification, make_friedman1, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 import oracle
-from maxmargin import SVC, optimality
+from maxmargin import SVC, SVR, OneClassSVM, optimality
 from maxmargin.execution import executors
 from maxmargin.execution.mapped import load, store
 from maxmargin.formulations import c_svc
@@ -33,7 +33,7 @@ from maxmargin.solvers import SMO, Decomposition, GreedyStagewise, HierarchicalS
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.certified_run import start_of
 from maxmargin.solvers.hierarchical.solver import class_parts, cross_combination
-from maxmargin.solvers.hierarchical.subproblem import samples_to_readmit
+from maxmargin.solvers.hierarchical.subproblem import beyond_margin, samples_to_readmit
 
 
 @pytest.fixture(scope="module")
@@ -461,3 +461,63 @@ def test_joblibs_processes_serve_others_afterwards():
     with parallel_config(backend="loky", n_jobs=2):
         SVC(solver=HierarchicalSVM(partitions=2)).fit(X, y)
         assert Parallel()(delayed(abs)(k) for k in (-1, 2)) == [1, 2]
+
+
+# Regression: parts of all samples, as there are no classes.
+
+
+@pytest.fixture(scope="module")
+def curve():
+    X, y = make_friedman1(400, noise=0.5, random_state=0)
+    return X, 100.0 * y
+
+
+@pytest.mark.parametrize("base", ["auto", "smo", "irwls"])
+@pytest.mark.parametrize("partitions", [1, 2, 5])
+def test_a_regression_in_parts_is_the_optimum(curve, base, partitions):
+    X, y = curve
+    weights = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    options = {"C": 50.0, "epsilon": 60.0, "gamma": 0.5, "tol": 1e-2}
+    solver = HierarchicalSVM(base=base, partitions=partitions)
+    model = SVR(**options, solver=solver, random_state=0).fit(X, y, weights)
+    whole = SVR(**options).fit(X, y, weights)
+    report = model.fit_report_
+    assert report.status == "converged" and report.kkt_violation <= 1e-2
+    assert_allclose(report.objective, whole.fit_report_.objective, rtol=1e-6)
+    assert_allclose(model.predict(X), whole.predict(X), atol=0.5)
+    steps = report.problems[0].details["n_samples_by_step"]
+    assert len(steps.get("first", [1])) == partitions
+
+
+def test_a_regression_has_the_same_bits_on_processes(curve):
+    X, y = curve
+    solver = HierarchicalSVM(partitions=3)
+    threads = SVR(C=20, epsilon=80, solver=solver, random_state=0).fit(X, y)
+    with parallel_config(backend="loky", n_jobs=2):
+        processes = SVR(C=20, epsilon=80, solver=solver, random_state=0).fit(X, y)
+    assert_array_equal(threads.dual_coef_, processes.dual_coef_)
+    assert_array_equal(threads.intercept_, processes.intercept_)
+
+
+def test_a_single_pass_of_a_regression_tells_its_global_gap(curve):
+    X, y = curve
+    options = {"C": 50.0, "epsilon": 100.0, "gamma": 0.5, "random_state": 0}
+    model = SVR(**options, solver=HierarchicalSVM(certify=False)).fit(X, y)
+    best = SVR(**options).fit(X, y).fit_report_.objective
+    report = model.fit_report_
+    assert report.kkt_violation > 1e-3
+    assert -1e-9 <= report.objective - best <= report.duality_gap
+
+
+def test_how_far_samples_are_out_of_their_tube():
+    residual = np.array([0.5, 1.2, -0.7, 0.0])
+    bound = np.ones(4)
+    assert_allclose(beyond_margin(residual, 0.1, -bound, bound, 0.3), [0.1, 0.8, 0.5, -0.2])
+    signs = np.array([1.0, -1.0, -1.0, 1.0])
+    lower, upper = np.minimum(signs, 0), np.maximum(signs, 0)
+    assert_allclose(beyond_margin(residual, 0.1, lower, upper), [0.4, -1.1, 0.8, -0.1])
+
+
+def test_a_problem_that_parts_cannot_share_is_one_sentence(curve):
+    with pytest.raises(ValueError, match="solver 'hierarchical' does not solve"):
+        OneClassSVM(solver="hierarchical").fit(curve[0])

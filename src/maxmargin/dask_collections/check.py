@@ -10,7 +10,11 @@ from maxmargin.dask_collections.partitions import Partition, Rows, TravellingSam
 from maxmargin.formulations import c_svc
 from maxmargin.model import kernel_expansion
 from maxmargin.optimality import gap_of
-from maxmargin.solvers.hierarchical.subproblem import Support, margin_violation, samples_to_readmit
+from maxmargin.solvers.hierarchical.subproblem import (
+    Support,
+    beyond_margin,
+    samples_to_readmit,
+)
 
 # Violators that a partition sends in one round of readmission.
 _MOST_VIOLATORS = 2000
@@ -139,9 +143,10 @@ class _Checker:
         gap = gap_of(beta, residual, lower, upper, 0.0, answer.intercept, answer.intercept)
         highest = float(np.max(residual[beta < upper], initial=-np.inf))
         lowest = float(np.min(residual[beta > lower], initial=np.inf))
-        index, residual = index[beta == 0], residual[beta == 0]
+        zero = beta == 0
+        index, residual = index[zero], residual[zero]
         distance[~outside] = np.inf  # not known, should they drop out
-        distance[index] = margin_violation(positive[index], residual, answer.intercept)
+        distance[index] = beyond_margin(residual, answer.intercept, lower[zero], upper[zero])
         back = samples_to_readmit(distance[index], len(answer.beta))
         chosen = np.sort(back[:_MOST_VIOLATORS])
         extremes = Extremes(highest, lowest, gap, len(back), evaluations)

@@ -144,7 +144,7 @@ def client_of(what: str) -> Client:
 
 def refuse(estimator, solver) -> None:
     """One sentence for what Dask collections do not go with."""
-    if estimator._formulation not in HierarchicalSVM().capabilities.formulations:
+    if estimator._formulation != "c_svc":
         raise ValueError(
             f"X is a Dask collection, on which {type(estimator).__name__} does not train: load it "
             "into memory, or train on a part of it."

@@ -67,10 +67,11 @@ class HierarchicalRun(ABC):
 
     def __init__(
         self, options: HierarchicalSVM, executor: Executor, samples, number: int, size: int,
-        tol: float, limits: dict,
+        tol: float, limits: dict, scale: float = 1.0,
     ):  # fmt: skip
         self.options, self.executor, self.tol = options, executor, tol
-        self.tol_now = max(tol, _CLOSER * options.filter_tol) if options.certify else tol
+        self.filter_tol = scale * options.filter_tol
+        self.tol_now = max(tol, _CLOSER * self.filter_tol) if options.certify else tol
         self.samples, self.number, self.size = samples, number, size
         self.base: Solver = options.base_solver()
         self.limits = limits
@@ -127,7 +128,7 @@ class HierarchicalRun(ABC):
     def task(self, step: str, **others) -> Task:
         """How a subproblem is solved: those of the first steps only choose samples."""
         chooses = step.startswith("step")
-        tol = max(self.options.filter_tol, self.tol) if chooses else self.tol_now
+        tol = max(self.filter_tol, self.tol) if chooses else self.tol_now
         memory = 1 / self.executor.max_concurrent if chooses else 1.0
         # A single pass is approximate, so that there is no point in an exact last subproblem.
         others = {"refine": self.options.certify} | others

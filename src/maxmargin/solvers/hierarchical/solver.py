@@ -32,11 +32,14 @@ from maxmargin.solvers.hierarchical.run import (
 from maxmargin.solvers.hierarchical.subproblem import (
     SharedSamples,
     Support,
-    margin_violation,
+    beyond_margin,
+    extremes_outside,
     samples_to_readmit,
 )
 from maxmargin.solvers.registry import make_solver
 
+# A part of the samples has a problem of its own where Σβ = 0, which it can fulfil alone.
+_FORMULATIONS = frozenset({"c_svc", "epsilon_svr"})
 # Rows whose gradient is one task: of a fixed size, so that bits do not follow the workers.
 _ROWS_OF_A_TASK = 4096
 
@@ -54,16 +57,17 @@ class HierarchicalSVM(Solver):
     base : str or Solver
         What solves the subproblems.
     partitions : int
-        Parts that the samples of each class are divided into (K of equation 1); a class
-        of fewer samples has as many parts as samples. For Dask collections it is the
-        number of subproblems of the second step.
+        Parts that the samples of each class, or of a regression, are divided into (K of
+        equation 1); a class of fewer samples has as many parts as samples. For Dask
+        collections it is the number of subproblems of the second step.
     certify : bool
         Whether samples that the steps lost and that violate the optimality of their
         answer come back until there is none: the optimum of the whole problem. False
         is the paper's single pass, whose global gap is reported.
     filter_tol : float
-        KKT violation at which subproblems of the first two steps count as solved. They
-        only choose the samples of the last one, which is solved to the `tol` of the fit.
+        KKT violation at which subproblems of the first two steps count as solved, in a
+        regression in tenths of the targets' standard deviation. They only choose the samples
+        of the last one, which is solved to the `tol` of the fit.
     """
 
     name = "hierarchical"
@@ -86,7 +90,8 @@ class HierarchicalSVM(Solver):
 
     @property
     def capabilities(self) -> Capabilities:  # type: ignore[override]
-        return Capabilities(exact=self.certify)
+        solved = _FORMULATIONS & make_solver(self.base).capabilities.formulations
+        return Capabilities(formulations=solved, exact=self.certify)
 
     def base_solver(self) -> Solver:
         """The solver of the subproblems, if it is one that the certificate can build on."""
@@ -163,7 +168,9 @@ class LocalRun(HierarchicalRun):
     def __init__(
         self, options, executor, samples, number: int, problem: Problem, run: Run, limits: dict
     ):
-        super().__init__(options, executor, samples, number, problem.n, run.tol, limits)
+        has_classes = not ((problem.lower < 0) & (problem.upper > 0)).any()
+        scale = 1.0 if has_classes else target_scale(problem.linear.std())
+        super().__init__(options, executor, samples, number, problem.n, run.tol, limits, scale)
         self.problem, self.run = problem, run
         self._margin_violation = np.full(problem.n, np.inf)
 
@@ -177,6 +184,8 @@ class LocalRun(HierarchicalRun):
         positive, negative = class_parts(
             self.problem, self.run.random_state, self.options.partitions
         )
+        if not negative:
+            return self._first_step_without_classes(positive, start)
         self._overlap = min(len(positive), len(negative))
         alone = len(positive) * len(negative) == 1
         step = "union" if alone else "step-1"
@@ -187,6 +196,13 @@ class LocalRun(HierarchicalRun):
         }
         groups = cross_combination(len(positive), len(negative))
         return list(cells.values()), [[cells[at] for at in group] for group in groups]
+
+    def _first_step_without_classes(self, parts: list[np.ndarray], start: np.ndarray):
+        """Each part is a subproblem, and the second step takes two of them at a time."""
+        self._overlap, alone = 1, len(parts) == 1
+        step = "union" if alone else "step-1"
+        first = [self.solve([_part(part, start)], step, refine=alone) for part in parts]
+        return first, [first[at : at + 2] for at in range(0, len(first), 2)]
 
     def overlap(self, n_parts):
         return self._overlap
@@ -208,8 +224,9 @@ class LocalRun(HierarchicalRun):
             check = Check(now.kkt_violation, now.objective, now.intercept, now.duality_gap, 0)
             index, residual = index[outside], residual[outside]
         self._margin_violation[support.samples] = np.inf  # not known, should they drop out
-        self._margin_violation[index] = margin_violation(
-            problem.upper[index] > 0, residual, check.intercept
+        lower, upper = problem.lower[index], problem.upper[index]
+        self._margin_violation[index] = beyond_margin(
+            residual, check.intercept, lower, upper, problem.epsilon
         )
         back = np.sort(samples_to_readmit(self._margin_violation[index], len(support.samples)))
         self._came = Support(index[back], np.zeros(len(back)), residual=residual[back])
@@ -234,9 +251,10 @@ class LocalRun(HierarchicalRun):
         return np.concatenate(parts)
 
     def _provisional_check(self, index: np.ndarray, residual: np.ndarray) -> Check:
-        support, positive = self.support, self.problem.upper[index] > 0
+        support, problem = self.support, self.problem
+        lower, upper = problem.lower[index], problem.upper[index]
         violation = self.combined_violation(
-            np.max(residual[positive], initial=-np.inf), np.min(residual[~positive], initial=np.inf)
+            *extremes_outside(residual, lower, upper, problem.epsilon)
         )
         return Check(violation, support.objective, support.intercept, np.nan, 0)
 
@@ -253,17 +271,27 @@ class LocalRun(HierarchicalRun):
         )  # fmt: skip
 
 
+def target_scale(deviation: float) -> float:
+    """The unit of `filter_tol` in a regression whose targets have this standard deviation."""
+    return 0.1 * float(deviation) or 1.0
+
+
 def _part(samples: np.ndarray, start: np.ndarray) -> Support:
     return Support(samples, start[samples])
 
 
 def class_parts(problem: Problem, seed: int, K: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Equation (1): the samples of each class in K random parts of equal size."""
+    """Equation (1): the samples of each class in K random parts of equal size.
+
+    Where β may have either sign there are no classes: all samples are on the first side.
+    """
     random = np.random.default_rng(seed)
     positive = problem.upper > 0
     members = (np.flatnonzero(positive), np.flatnonzero(~positive))
     plus, minus = (
         [np.sort(part) for part in np.array_split(random.permutation(of), min(K, len(of)))]
+        if len(of)
+        else []
         for of in members
     )
     return plus, minus

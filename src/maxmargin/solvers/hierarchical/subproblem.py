@@ -194,9 +194,20 @@ def _known_residual(index: np.ndarray, parts: list[Support]) -> np.ndarray | Non
     return residual if np.isfinite(residual).all() else None
 
 
-def margin_violation(positive: np.ndarray, residual: np.ndarray, intercept: float) -> np.ndarray:
-    """How far samples with β = 0 are on the wrong side of their margin."""
-    return np.where(positive, residual - intercept, intercept - residual)
+def beyond_margin(residual, intercept: float, lower, upper, epsilon: float = 0.0) -> np.ndarray:
+    """How far samples with β = 0 are on the wrong side of their margin, or out of their tube."""
+    error = residual - intercept
+    growing = np.where(upper > 0, error - epsilon, -np.inf)
+    return np.maximum(growing, np.where(lower < 0, -error - epsilon, -np.inf))
+
+
+def extremes_outside(residual, lower, upper, epsilon: float = 0.0) -> tuple[float, float]:
+    """The largest p − Kβ − ε of samples with β = 0 that may grow, the least p − Kβ + ε of those
+    that may shrink.
+    """
+    highest = float(np.max(residual[upper > 0], initial=-np.inf))
+    lowest = float(np.min(residual[lower < 0], initial=np.inf))
+    return highest - epsilon, lowest + epsilon
 
 
 def samples_to_readmit(distance: np.ndarray, n_support: int) -> np.ndarray:
