@@ -201,7 +201,7 @@ class _AllValues:
     """All kernel values in memory."""
 
     def __init__(self, kernel: KernelMatrix):
-        before, nothing = kernel.evaluations, np.empty((0, 0))
+        before = kernel.evaluations
         values = kernel.as_array()
         if values is None or values.dtype != np.float64:
             self._copy = InMemoryKernel(kernel.n, kernel.positions(), kernel)
@@ -211,8 +211,8 @@ class _AllValues:
             else:
                 kernel.block(np.arange(kernel.n), dtype=np.float64, out=values)
         store = np.empty(0, np.int64), np.empty(0, np.int32)
-        source = nothing, nothing, nothing, np.empty(0), 0.0, 0, 0.0, 0.0, 0
-        self._lent = values.reshape(-1), True, 0, 0, *store, *source
+        source = None, None, None, None, 0.0, 0, 0.0, 0.0, 0
+        self._lent = values.reshape(-1), None, 0, 0, *store, *source
         self._computed = kernel.evaluations - before
 
     @contextmanager
@@ -269,7 +269,7 @@ class _RowsOnDemand:
         """The values, with a part of the memory for one thread."""
         room = self._rooms.popleft()
         try:
-            yield self._memory, False, *room, *self._store, *self._source
+            yield self._memory, True, *room, *self._store, *self._source
         finally:
             self._rooms.append(room)
 

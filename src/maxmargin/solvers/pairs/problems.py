@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from maxmargin.compiled import inner
 from maxmargin.optimality import FEASIBLE, extremes, feasibility, gap_of, pair_and_level
 from maxmargin.solvers.pairs.rows import fetch
 from maxmargin.solvers.pairs.steps import (
@@ -36,53 +37,51 @@ _ULPS = 8.0
 # Part of its range within which a β of a start is put on its bound, and of Σ|β| that is rounding.
 _SNAP = 1e-12
 _ROUNDING = 1e-14
+_ZERO = np.int64(0)
+_EPSILON = float(np.finfo(np.float64).eps)
 
 
 @njit(cache=True, nogil=True)
 def solve_problems(
-    problems, begin, end, bounds, codes, costs, diagonal, by_pair, coefficients,
-    memory, whole, room_start, room_stop, shared_at, ready,
+    problems, begin, end, bounds, codes, costs, all_diagonal, by_pair, coefficients,
+    memory, on_demand, room_start, room_stop, shared_at, ready,
     table, samples, features, norms, unit, kind, gamma, coef0, degree,
     tol, refine, max_steps, budget, counts, numbers,
 ):  # fmt: skip
-    """Solve the problems from `begin` to `end`; the arguments are those of `_solve_part`.
+    """Solve the problems from `begin` to `end`, each to its certificate.
 
-    They are handed over one by one, since the interpreter takes long over tuples of arrays.
-    """
-    source = table, samples, features, norms, (unit, kind, gamma, coef0, degree)
-    values = memory, whole, (room_start, room_stop), (shared_at, ready), source
-    samples_of = bounds, codes, costs, diagonal, by_pair
-    limits, found = (tol, refine, max_steps, budget), (counts, numbers)
-    _solve_part(problems, (begin, end), samples_of, coefficients, values, limits, found)
-
-
-@njit(cache=True, nogil=True)
-def _solve_part(problems, part, samples_of, coefficients, values, limits, found):
-    """Solve a part of the problems, each to its certificate.
+    Arguments are handed over one by one, since the interpreter takes long over tuples of arrays.
 
     Parameters
     ----------
     problems : array of shape (n_problems, 3), see `Batch`
-    part : the first problem, and the one after the last
-    samples_of : bounds of the groups; class, C and float32 diagonal of each sample; whether
-        coefficients are those of pairs
+    bounds : of the groups
+    codes, costs, all_diagonal : class, C and float32 diagonal of each sample
+    by_pair : whether coefficients are those of pairs
     coefficients : β of all problems, in which they start and end
-    values : memory, whether it has all kernel values, room for a problem (two places), what is
-        kept within groups (two arrays), and the samples that values are computed from
-    limits : tol, whether to go on to the exact optimum, steps, and kernel values that the steps of
-        a problem may read
-    found : arrays with an entry per problem: status, n_iter, evaluations, n_support, n_bounded;
-        objective, duality gap, KKT violation, intercept
+    memory : kernel values
+    on_demand : True where rows are computed when they are wanted; None where all values are in
+        memory, and then the code that computes rows is not even compiled
+    room_start, room_stop : the part of the memory for these problems
+    shared_at, ready : what is kept within groups, see `fetch`
+    table, samples, features, norms, unit, kind, gamma, coef0, degree : what values are computed
+        from
+    tol, refine, max_steps, budget : whether to go on to the exact optimum; the last is of kernel
+        values that the steps of a problem may read
+    counts : an array with an entry per problem: status, n_iter, evaluations, n_support, n_bounded
+    numbers : the same: objective, duality gap, KKT violation, intercept
     """
-    bounds, codes, costs, all_diagonal, by_pair = samples_of
-    memory, whole, room, store, source = values
+    source = table, samples, features, norms, (unit, kind, gamma, coef0, degree)
+    room, store, limits = (
+        (room_start, room_stop), (shared_at, ready), (tol, refine, max_steps, budget)
+    )  # fmt: skip
     largest = 0
-    for p in range(part[0], part[1]):
+    for p in range(begin, end):
         largest = max(largest, _size(problems[p], bounds))
     work = np.empty((5, largest))
     all_places = np.empty((2, largest), np.int64)
     work_diagonal, small = np.empty(largest, np.float32), np.empty((SMALL, SMALL))
-    for p in range(part[0], part[1]):
+    for p in range(begin, end):
         n = _size(problems[p], bounds)
         positive, g, h = problems[p]
         h_start, h_stop = (bounds[h], bounds[h + 1]) if h >= 0 else (0, 0)
@@ -100,12 +99,12 @@ def _solve_part(problems, part, samples_of, coefficients, values, limits, found)
             linear[t], diagonal[t] = label, all_diagonal[s]
             lower[t], upper[t] = (0.0, costs[s]) if label > 0 else (-costs[s], 0.0)
             beta[t] = coefficients[row_g if t < first else row_h, s]
-            rows[0][t] = s * codes.size + place[0] if whole else -1
-            rows[1][t] = s * codes.size + h_start if whole else -1
+            rows[0][t] = s * codes.size + place[0] if on_demand is None else -1
+            rows[1][t] = s * codes.size + h_start if on_demand is None else -1
         _make_feasible(beta, lower, upper)
         vectors = beta, residual, lower, upper, diagonal
         status, steps, computed = _solve(
-            place, vectors, linear, rows, memory, store, room, source, limits, small
+            place, vectors, linear, rows, memory, on_demand, store, room, source, limits, small
         )
         support, bounded, product = 0, 0, 0.0
         for t in range(n):
@@ -115,20 +114,19 @@ def _solve_part(problems, part, samples_of, coefficients, values, limits, found)
             bounded += beta[t] != 0.0 and (beta[t] == lower[t] or beta[t] == upper[t])
             product += beta[t] * (linear[t] + residual[t])
         violation, intercept = _violation_and_intercept(beta, residual, lower, upper)
-        counts, numbers = found
         counts[0, p], counts[1, p], counts[2, p] = status, steps, computed
         counts[3, p], counts[4, p] = support, bounded
         numbers[0, p], numbers[2, p], numbers[3, p] = -0.5 * product, violation, intercept
         numbers[1, p] = gap_of(beta, residual, lower, upper, 0.0, intercept, intercept)
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _size(problem, bounds):
     g, h = problem[1], problem[2]
     return bounds[g + 1] - bounds[g] + (bounds[h + 1] - bounds[h] if h >= 0 else 0)
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _violation_and_intercept(beta, residual, lower, upper):
     """As in the certificate of `optimality.certify`: infinite where β is not feasible."""
     highest, lowest, total, n_free = extremes(beta, residual, lower, upper, 0.0, False)[:4]
@@ -140,7 +138,7 @@ def _violation_and_intercept(beta, residual, lower, upper):
     return violation, intercept
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _make_feasible(beta, lower, upper):
     """Put a start within its bounds, and shrink the side whose sum is the larger one."""
     positive, negative = 0.0, 0.0
@@ -163,28 +161,32 @@ def _make_feasible(beta, lower, upper):
             beta[t] *= least / negative
 
 
-@njit(cache=True, nogil=True)
-def _solve(place, vectors, linear, rows, memory, store, room, source, limits, small):
+@inner()
+def _solve(place, vectors, linear, rows, memory, on_demand, store, room, source, limits, small):
     """Steps and exact residuals in turn until the certificate agrees: status, steps, values."""
     beta, residual, lower, upper, diagonal = vectors
     tol, refine, max_steps, budget = limits
     n, first = beta.size, place[1] - place[0]
     free, stop = room
-    fetched, computed, steps, passes, worst = 0, 0, 0, 0, np.inf
+    # Of one type from the start: for a literal zero Numba would compile all that is called anew.
+    fetched, computed, steps, passes, worst = _ZERO, _ZERO, _ZERO, 0, np.inf
     few = n <= SMALL
     if few:
-        free, values = _gather(place, residual, rows, memory, store, free, stop, source, small)
+        free, values = _gather(
+            place, residual, rows, memory, on_demand, store, free, stop, source, small
+        )
         if values < 0:
             return HARD, 0, 0
         computed += values
     reason = LIMIT
     while True:
         # p − Kβ from scratch, from float64 values: the certificate's residual.
-        residual[:] = linear
+        for t in range(n):
+            residual[t] = linear[t]
         for t in range(n):
             if beta[t] == 0.0:
                 continue
-            if rows[0][t] < 0:
+            if on_demand is not None and rows[0][t] < 0:
                 free, count, values = fetch(
                     t, place, residual, fetched, memory, store, free, stop, source, *rows
                 )
@@ -215,8 +217,8 @@ def _solve(place, vectors, linear, rows, memory, store, room, source, limits, sm
             )
         else:
             reason, taken, free, fetched, values = pair_steps(
-                place, vectors, rows, memory, store, free, stop, source, fetched, _TARGET * tol,
-                most,
+                place, vectors, rows, memory, on_demand, store, free, stop, source, fetched,
+                _TARGET * tol, most,
             )  # fmt: skip
             computed += values
         steps += taken
@@ -224,14 +226,17 @@ def _solve(place, vectors, linear, rows, memory, store, room, source, limits, sm
             reason = TOO_MUCH
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _rounding_of_residual(beta, diagonal):
     """What rounding leaves of a residual that would be zero."""
-    largest = np.float64(np.abs(diagonal).max())
-    return _ULPS * np.finfo(np.float64).eps * np.abs(beta).sum() * largest
+    largest, total = np.float32(0.0), 0.0
+    for t in range(beta.size):
+        largest = max(largest, abs(diagonal[t]))
+        total += abs(beta[t])
+    return _ULPS * _EPSILON * total * np.float64(largest)
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _subtract(residual, start, stop, memory, at, factor):
     """residual[start:stop] −= factor · the values from `at` on."""
     part, row = residual[start:stop], memory[at : at + stop - start]
@@ -239,13 +244,14 @@ def _subtract(residual, start, stop, memory, at, factor):
         part[t] -= factor * row[t]
 
 
-@njit(cache=True, nogil=True)
-def _gather(place, residual, rows, memory, store, free, stop, source, K):
+@inner()
+def _gather(place, residual, rows, memory, on_demand, store, free, stop, source, K):
     """All kernel values of a few samples in K: first free place, values computed (−1: no room)."""
     n, first, computed = residual.size, place[1] - place[0], 0
-    residual[:] = 0.0
     for t in range(n):
-        if rows[0][t] < 0:
+        residual[t] = 0.0
+    for t in range(n):
+        if on_demand is not None and rows[0][t] < 0:
             free, count, values = fetch(
                 t, place, residual, t, memory, store, free, stop, source, *rows
             )

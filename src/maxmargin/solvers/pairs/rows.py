@@ -11,8 +11,8 @@ for them, the other one by this problem alone.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled import inner
 from maxmargin.kernels._elementwise import polynomial_inplace, rbf_inplace, sigmoid_inplace
 from maxmargin.kernels.feature_major import POLYNOMIAL, RBF, SIGMOID, TILE, kernel_values
 from maxmargin.solvers.pairs.atomic import load_flag, store_flag
@@ -21,7 +21,7 @@ from maxmargin.solvers.pairs.atomic import load_flag, store_flag
 MOST_ROWS = 16
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _one_row(source, sample, start, stop, memory, at):
     """memory[at:] = kernel values of one sample with those from start to stop."""
     table, samples, _, norms, parameters = source
@@ -35,14 +35,16 @@ def _one_row(source, sample, start, stop, memory, at):
         at += size
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _some_rows(source, chosen, start, stop, out):
     """out[k] = kernel values of sample chosen[k] with those from start to stop, by one product."""
     _, _, features, norms, parameters = source
     _, kind, gamma, coef0, degree = parameters
     left, left_norms = np.empty((chosen.size, features.shape[1])), np.empty(chosen.size)
     for k in range(chosen.size):
-        left[k] = features[chosen[k]]
+        own = features[chosen[k]]
+        for feature in range(own.size):
+            left[k, feature] = own[feature]
         left_norms[k] = norms[chosen[k]]
     np.dot(left, features[start:stop].T, out)
     if kind == RBF:
@@ -53,7 +55,7 @@ def _some_rows(source, chosen, start, stop, out):
         sigmoid_inplace(out, gamma, coef0)
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _rows(source, chosen, start, stop, memory, at):
     """Rows of the chosen samples, one after the other in `memory`."""
     if source[2].shape[0] == 0:
@@ -64,7 +66,7 @@ def _rows(source, chosen, start, stop, memory, at):
         _some_rows(source, chosen, start, stop, out.reshape((chosen.size, stop - start)))
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _shared_rows(source, chosen, start, stop, memory, at, ready):
     """Rows within a group, at the places that all its problems know.
 
@@ -78,11 +80,12 @@ def _shared_rows(source, chosen, start, stop, memory, at, ready):
         if load_flag(ready, s) == 0:
             _one_row(source, s, start, stop, row, 0)
             place = at + (s - start) * size
-            memory[place : place + size] = row
+            for t in range(size):
+                memory[place + t] = row[t]
             store_flag(ready, s, 1)
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def fetch(t, place, residual, fetched, memory, store, free, stop, source, at_first, at_second):
     """Provide the kernel row of sample t of a problem, and of others where that is cheaper.
 
@@ -141,7 +144,7 @@ def fetch(t, place, residual, fetched, memory, store, free, stop, source, at_fir
     return free + count * wanted, count, count * wanted
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _next_to_violate(t, in_first, first, residual, at_first, chosen, most):
     """t and the samples of its group without rows that enter the next steps, if any do."""
     begin, end = (0, first) if in_first else (first, residual.size)

@@ -9,8 +9,8 @@ The loops are those of `solvers/common/pair_steps.py`, over rows that have a par
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled import inner
 from maxmargin.solvers.common.pair_steps import (
     LEAST_CURVATURE,
     LEAST_CURVATURE_SINGLE,
@@ -30,13 +30,13 @@ SMALL = 32
 OPTIMAL, LIMIT, TOO_MUCH = 0, 1, 2
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _end_of_block(start, first, n):
     """Blocks do not reach from one group into the next: their rows are elsewhere."""
     return min(start + _BLOCK, first if start < first else n)
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _extremes(residual, grow, shrink, first):
     """Largest growing and least shrinking residual, and the blocks that they are in."""
     highest, lowest, high_block, low_block = -np.inf, np.inf, 0, 0
@@ -52,7 +52,7 @@ def _extremes(residual, grow, shrink, first):
     return highest, lowest, high_block, low_block
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _partner(
     residual, shrink, memory, at_first, at_second, diagonal, i, highest, first, least, gains
 ):  # fmt: skip
@@ -74,7 +74,7 @@ def _partner(
     return best_block + first_place(gains[best_block:best_stop], best)
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _update(residual, memory, at_first, at_second, i, j, delta, grow, shrink, first):
     """The residual after a step of i and j, and its extremes."""
     highest, lowest, high_block, low_block = -np.inf, np.inf, 0, 0
@@ -98,19 +98,22 @@ def _update(residual, memory, at_first, at_second, i, j, delta, grow, shrink, fi
     return highest, lowest, high_block, low_block
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def least_curvature(diagonal):
     """What stands for a curvature that is not positive, as in `smo_steps`."""
-    return LEAST_CURVATURE * np.float64(np.abs(diagonal).max()) + TINY
+    largest = np.float32(0.0)
+    for value in diagonal:
+        largest = max(largest, abs(value))
+    return LEAST_CURVATURE * np.float64(largest) + TINY
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _value(memory, at_first, at_second, first, i, j):
     """The kernel value of samples i and j of the problem, from the row of i."""
     return memory[at_first[i] + j] if j < first else memory[at_second[i] + j - first]
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _move(i, j, curvature, beta, residual, lower, upper):
     """The step of i and j; a bound that is reached is set exactly."""
     delta = (residual[i] - residual[j]) / curvature
@@ -122,9 +125,9 @@ def _move(i, j, curvature, beta, residual, lower, upper):
     return delta
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def pair_steps(
-    place, vectors, rows, memory, store, free, stop, source, fetched, tol, max_steps
+    place, vectors, rows, memory, on_demand, store, free, stop, source, fetched, tol, max_steps
 ):  # fmt: skip
     """Steps until the maximal violating pair is within tol; rows are fetched on the way.
 
@@ -132,6 +135,7 @@ def pair_steps(
     ----------
     vectors : β, residual, bounds, and float32 diagonal of the problem
     rows : where the two parts of each kernel row begin in `memory`, −1: they are not there
+    on_demand : None where no row is missing, see `solve_problems`
     place, memory, store, free, stop, source, fetched : see `fetch`
 
     Returns
@@ -154,10 +158,11 @@ def pair_steps(
             return LIMIT, steps, free, fetched, computed
         end = _end_of_block(high_block, first, n)
         i = high_block + first_sum(residual[high_block:end], grow[high_block:end], highest)
-        if at_first[i] < 0:
+        if on_demand is not None and at_first[i] < 0:
             free, count, values = fetch(
-                i, place, residual, fetched, memory, store, free, stop, source, at_first, at_second
-            )
+                i, place, residual, fetched, memory, store, free, stop, source, at_first,
+                at_second,
+            )  # fmt: skip
             if count == 0:
                 return TOO_MUCH, steps, free, fetched, computed
             fetched += count
@@ -169,10 +174,11 @@ def pair_steps(
         if j < 0:
             end = _end_of_block(low_block, first, n)
             j = low_block + first_sum(residual[low_block:end], shrink[low_block:end], lowest)
-        if at_first[j] < 0:
+        if on_demand is not None and at_first[j] < 0:
             free, count, values = fetch(
-                j, place, residual, fetched, memory, store, free, stop, source, at_first, at_second
-            )
+                j, place, residual, fetched, memory, store, free, stop, source, at_first,
+                at_second,
+            )  # fmt: skip
             if count == 0:
                 return TOO_MUCH, steps, free, fetched, computed
             fetched += count
@@ -191,7 +197,7 @@ def pair_steps(
     return OPTIMAL, steps, free, fetched, computed
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def steps_of_few(K, beta, residual, lower, upper, least, tol, max_steps):
     """The same for a few samples, whose kernel values are all in K."""
     n = np.uint64(beta.size)
