@@ -1,11 +1,12 @@
 # Everything is set up from Python ≥ 3.11, pip and make alone, in .venv of this checkout.
 PYTHON ?= python3
 VENV := .venv
+OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 # One worker a core; each worker's own threads are then held to one core.
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: demo test test-all test-under-load test-gpu fuzz lint format bench docs clean
+.PHONY: demo test test-all test-oldest test-under-load test-gpu fuzz lint format bench docs clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -20,6 +21,11 @@ $(VENV)/.docs-ready: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	touch $@
 
+$(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e ".[test]"
+	touch $@
+
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 
@@ -28,6 +34,11 @@ test: $(VENV)/.ready lint
 
 test-all: $(VENV)/.ready lint
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+# The lower bounds of all dependencies (constraints-oldest.txt), in an environment of their own;
+# Numba's cache is apart, since the versions of Numba differ.
+test-oldest: $(OLDEST)/.ready
+	NUMBA_CACHE_DIR=$(OLDEST)/numba $(OLDEST)/bin/python -m pytest -n $(WORKERS) -m "not slow"
 
 # No test may depend on how busy the machine is: the suite beside two loops that do nothing.
 test-under-load: $(VENV)/.ready
@@ -64,4 +75,4 @@ docs: $(VENV)/.docs-ready
 	@echo "Open site/index.html"
 
 clean:
-	rm -rf $(VENV) site .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) $(OLDEST) build dist site .pytest_cache .ruff_cache .mypy_cache

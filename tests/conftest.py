@@ -50,7 +50,7 @@ def three():
 def sparse():
     """A sparse binary problem as CSR, with one row that is empty."""
     rng = np.random.default_rng(5)
-    X = sp.random_array((70, 40), density=0.12, rng=rng, format="csr")
+    X = sp.random_array((70, 40), density=0.12, random_state=rng, format="csr")
     X = sp.csr_array(X.multiply(np.arange(70)[:, np.newaxis] != 7))
     y = (X @ rng.normal(size=40) + 0.1 * rng.normal(size=70) > 0).astype(int)
     return X, y

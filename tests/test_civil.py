@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -28,7 +27,11 @@ from maxmargin.solution import Status
 from maxmargin.solvers import SMO, Solver
 from maxmargin.solvers.common import certified_run
 
+if HAS_CALLBACKS := hasattr(SVC, "set_callbacks"):
+    from sklearn.callback import ProgressBar, ScoringMonitor
+
 HERE = Path(__file__).parent
+callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="scikit-learn has them from 1.9 on.")
 # SMO on random labels with this C takes minutes, so that every limit comes first.
 ENDLESS = {"C": 1e6, "gamma": 1.0, "tol": 1e-6, "solver": "smo"}
 
@@ -63,6 +66,7 @@ class Watcher:
 # Callbacks.
 
 
+@callbacks
 def test_progress_bar(three, capsys):
     X, y = three
     SVC().set_callbacks(ProgressBar()).fit(X, y)
@@ -70,6 +74,7 @@ def test_progress_bar(three, capsys):
     assert "SVC - fit" in shown and "100%" in shown and "binary problem #2" in shown
 
 
+@callbacks
 def test_scoring_monitor_logs_scores_during_and_after(hard):
     X, y = hard
     monitor = ScoringMonitor(scoring="accuracy")
@@ -82,6 +87,7 @@ def test_scoring_monitor_logs_scores_during_and_after(hard):
     assert 0 <= by_task["iterations"] <= 1
 
 
+@callbacks
 def test_scoring_monitor_of_a_short_fit(binary):
     X, y = binary
     monitor = ScoringMonitor(scoring="accuracy")
@@ -91,6 +97,7 @@ def test_scoring_monitor_of_a_short_fit(binary):
     assert monitor.get_logs().data[-1]["accuracy"] == model.score(X, y, weights)
 
 
+@callbacks
 def test_callbacks_see_one_task_a_problem_and_every_begin_has_its_end(three):
     X, y = three
     watcher = Watcher()
@@ -99,6 +106,7 @@ def test_callbacks_see_one_task_a_problem_and_every_begin_has_its_end(three):
     assert watcher.open == 0 and watcher.torn_down == 1
 
 
+@callbacks
 def test_a_callback_may_ask_to_stop(hard):
     X, y = hard
     watcher = Watcher(patience=2)
@@ -110,6 +118,7 @@ def test_a_callback_may_ask_to_stop(hard):
     assert model.predict(X).shape == y.shape
 
 
+@callbacks
 def test_an_error_in_a_callback_comes_out_and_changes_nothing(hard):
     X, y = hard
     model = SVC(**ENDLESS).set_callbacks(Watcher(error=ZeroDivisionError()))
@@ -118,6 +127,7 @@ def test_an_error_in_a_callback_comes_out_and_changes_nothing(hard):
     assert not hasattr(model, "support_") and not hasattr(model, "n_features_in_")
 
 
+@callbacks
 def test_progress_bar_reaches_through_meta_estimators(binary, capsys):
     X, y = binary
     search = GridSearchCV(make_pipeline(StandardScaler(), SVC()), {"svc__C": [1, 10]}, cv=2)
@@ -329,6 +339,7 @@ def in_a_process(code):
     return json.loads(run.stdout.splitlines()[-1])
 
 
+@callbacks
 @pytest.mark.parametrize(("labels", "n_problems"), [("y", 1), ("np.arange(3000) % 3", 3)])
 def test_control_c_stops_and_leaves_a_usable_model(labels, n_problems):
     answer = in_a_process(f"labels = {labels}\n" + ONE)

@@ -74,7 +74,9 @@ def test_principal_projection_is_that_of_a_full_svd(shape, container):
 
 
 def test_pddp_never_spreads_out_sparse_rows(monkeypatch):
-    X = sp.random_array((600, 3000), density=0.01, rng=np.random.default_rng(1), format="csr")
+    X = sp.random_array(
+        (600, 3000), density=0.01, random_state=np.random.default_rng(1), format="csr"
+    )
     largest = []
     original = sp.csr_array.toarray
 

@@ -313,7 +313,7 @@ def test_rows_stay_on_their_workers(client):
 
 
 def test_sparse_partitions(client):
-    X = sp.random_array((200, 30), density=0.1, rng=np.random.default_rng(0), format="csr")
+    X = sp.random_array((200, 30), density=0.1, random_state=np.random.default_rng(0), format="csr")
     y = (X @ np.random.default_rng(1).normal(size=30) > 0).astype(int)
     expected = SVC(**OPTIONS).fit(X, y)
     dense = da.from_array(X.toarray(), chunks=(60, 30))

@@ -1,7 +1,9 @@
 """`import maxmargin` costs what scikit-learn's import costs: no compiler is loaded."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +23,16 @@ def test_import_leaves_the_compiler_alone(statement):
     code = f"{statement}\nimport sys\nprint([m for m in ('numba', 'llvmlite') if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_private_names_of_scikit_learn_are_in_one_module():
+    """Where a version lacks one there is then one place to look at."""
+    private = re.compile(
+        r"from sklearn(\.\w+)*(\._\w+[\w.]* import| import [^\n]*(?<!\w)_[a-zA-Z])"
+    )
+    package = Path(maxmargin.__file__).parent
+    found = {path.name for path in package.rglob("*.py") if private.search(path.read_text("utf-8"))}
+    assert found == {"sklearn_private.py"}
 
 
 def test_public_names():

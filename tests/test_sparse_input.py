@@ -100,7 +100,8 @@ def test_a_process_survives_what_crashed_it():
     code = (
         "import numpy as np, scipy.sparse as sp\n"
         "from maxmargin import SVC\n"
-        "X = sp.random_array((400, 300), density=0.1, rng=np.random.default_rng(0), format='csr')\n"
+        "rng = np.random.default_rng(0)\n"
+        "X = sp.random_array((400, 300), density=0.1, random_state=rng, format='csr')\n"
         "y = np.arange(400) % 2\n"
         "for name, at, value in [('indices', 7, 2**31 - 1), ('indices', 7, -2**31),\n"
         "                        ('indptr', -1, 2**30), ('indptr', 3, -2**30)]:\n"
@@ -205,7 +206,7 @@ def test_memory_of_a_prediction_follows_the_features_that_occur():
 @pytest.mark.parametrize("width", [40, 4000])
 def test_wide_and_narrow_linear_predictions_agree(width):
     rng = np.random.default_rng(3)
-    X = sp.random_array((60, 40), density=0.1, rng=rng, format="csr")
+    X = sp.random_array((60, 40), density=0.1, random_state=rng, format="csr")
     y = np.arange(60) % 3
     wide = sp.csr_array((X.data, X.indices * (width // 40), X.indptr), shape=(60, width))
     narrow_model = SVC(kernel="linear").fit(X.toarray(), y)

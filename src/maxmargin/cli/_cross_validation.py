@@ -20,9 +20,9 @@ def cross_validate(
     """Fit and predict fold by fold, say what the predictions are worth, and end the command."""
     from sklearn.base import clone
     from sklearn.exceptions import ConvergenceWarning
-    from sklearn.utils.metaestimators import _safe_split
 
     from maxmargin.cli._progress import counted
+    from maxmargin.sklearn_private import safe_split
 
     X, y = dataset.X, dataset.y
     splits, stratify = folds_of(estimator, dataset, folds, seed)
@@ -30,8 +30,8 @@ def cross_validate(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         for fit_on, test_on in counted(splits.split(X, stratify), folds, "folds", json or quiet):
-            model = clone(estimator).fit(*_safe_split(estimator, X, y, fit_on))
-            found = model.predict(_safe_split(estimator, X, y, test_on, fit_on)[0])
+            model = clone(estimator).fit(*safe_split(estimator, X, y, fit_on))
+            found = model.predict(safe_split(estimator, X, y, test_on, fit_on)[0])
             predicted = np.empty(X.shape[0], found.dtype) if predicted is None else predicted
             predicted[test_on] = found
     result = measures(estimator, predicted, y)

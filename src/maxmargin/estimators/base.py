@@ -7,12 +7,12 @@ from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, _fit_context
-from sklearn.callback import CallbackSupportMixin
+from sklearn.base import BaseEstimator
 
 from maxmargin.estimators.deferred import dask_collections, training
 from maxmargin.estimators.documentation import DocumentedMixin
 from maxmargin.estimators.inputs import is_dask_collection
+from maxmargin.sklearn_private import CallbackSupportMixin, fit_context
 
 # Of sparse data up to this size gamma="scale" has the same bits as of the same dense data.
 _DENSIFIED_ENTRIES = 2**16
@@ -40,7 +40,7 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
     def _cost(self) -> float:
         return 1.0
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Fit the model to training data.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators.fitted import fitted_attributes
 from maxmargin.estimators.inputs import TrainingData, is_dask_collection, validate_training_data
@@ -15,6 +15,7 @@ from maxmargin.estimators.multiclass import BinaryTask, binary_tasks, merge
 from maxmargin.estimators.prediction import KernelModel
 from maxmargin.estimators.warm_start import warm_start_of_all, warm_starts
 from maxmargin.kernels.cuda import card_array
+from maxmargin.sklearn_private import num_samples
 from maxmargin.warn import warn_user
 
 
@@ -73,7 +74,7 @@ class BaseSVClassifier(KernelModel):
             n_support=n_support,
             dual_coef=dual_coef,
             intercept=intercept,
-            shape=data.X.shape if hasattr(data.X, "shape") else (_num_samples(data.X),),
+            shape=data.X.shape if hasattr(data.X, "shape") else (num_samples(data.X),),
             X_fit=data.X if callable(self.kernel) else None,
             cost=self._cost,
             gamma=gamma,

@@ -10,10 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _num_samples, check_consistent_length, validate_data
+from sklearn.utils.validation import check_consistent_length, validate_data
 
 from maxmargin.estimators.multiclass import members_of_classes
 from maxmargin.kernels.cuda import card_array, check_on_card
+from maxmargin.sklearn_private import num_samples
 from maxmargin.sparse_format import check_format, checked_csr
 from maxmargin.warn import warn_user
 
@@ -93,11 +94,11 @@ def validate_training_data(estimator, X, y, sample_weight) -> TrainingData:
     _check_square(estimator, X)
     class_weight = np.ones(len(classes))
     if sample_weight is None and estimator.class_weight is None:  # nothing to check
-        costs = np.full(_num_samples(X), float(estimator._cost))
+        costs = np.full(num_samples(X), float(estimator._cost))
         return TrainingData(X, codes, classes, class_weight, costs, None)
     if estimator.class_weight is not None:
         class_weight = class_weights(estimator.class_weight, classes, y)
-    sample_weights = _sample_weights(sample_weight, _num_samples(X))
+    sample_weights = _sample_weights(sample_weight, num_samples(X))
     weights = sample_weights * class_weight[codes]
     codes = np.where(weights > 0, codes, -1)
     _check_every_class_has_weight(estimator, codes, classes)
@@ -142,7 +143,7 @@ def validate_regression_data(estimator, X, y, sample_weight) -> RegressionData:
     else:
         X = validate_features(estimator, X)
     _check_square(estimator, X)
-    weights = _sample_weights(sample_weight, _num_samples(X))
+    weights = _sample_weights(sample_weight, num_samples(X))
     if not (weights > 0).any():
         raise ValueError("Invalid input - all samples have zero or negative weights.")
     uneven = sample_weight is not None and np.ptp(weights) > 0

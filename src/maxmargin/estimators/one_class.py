@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.base import OutlierMixin, _fit_context
+from sklearn.base import OutlierMixin
 
 from maxmargin.estimators.deferred import training
 from maxmargin.estimators.inputs import RegressionData, is_dask_collection, validate_regression_data
 from maxmargin.estimators.parameters import COMMON, NU
 from maxmargin.estimators.single import SingleProblemModel
 from maxmargin.estimators.tasks import OneClass
+from maxmargin.sklearn_private import fit_context
 
 
 class OneClassSVM(OutlierMixin, SingleProblemModel):
@@ -114,7 +115,7 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
         self.warm_start = warm_start
         self.time_limit = time_limit
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None):
         """Find the region that holds most of the samples.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numbers import Integral, Real
 
-from sklearn.utils._param_validation import Hidden, Interval, StrOptions
+from maxmargin.sklearn_private import Hidden, Interval, StrOptions
 
 COST = {"C": [Interval(Real, 0.0, None, closed="right")]}
 NU = {"nu": [Interval(Real, 0.0, 1.0, closed="right")]}

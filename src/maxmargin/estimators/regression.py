@@ -6,12 +6,12 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils._param_validation import Interval
 
 from maxmargin.estimators.inputs import RegressionData, is_dask_collection, validate_regression_data
 from maxmargin.estimators.parameters import COMMON, COST, NU
 from maxmargin.estimators.single import SingleProblemModel
 from maxmargin.estimators.tasks import EpsilonRegression, NuRegression
+from maxmargin.sklearn_private import Interval
 
 
 class BaseSVRegressor(SingleProblemModel):

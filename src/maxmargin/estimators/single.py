@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.utils.validation import _num_samples
 
 from maxmargin.estimators.fitted import fitted_attributes
 from maxmargin.estimators.inputs import RegressionData
 from maxmargin.estimators.prediction import KernelModel
 from maxmargin.estimators.warm_start import warm_start_of
+from maxmargin.sklearn_private import num_samples
 
 
 class SingleProblemModel(KernelModel):
@@ -29,7 +29,7 @@ class SingleProblemModel(KernelModel):
             n_support=np.array([len(support)], dtype=np.int32),
             dual_coef=beta[nonzero][np.newaxis],
             intercept=np.array([intercept]),
-            shape=data.X.shape if hasattr(data.X, "shape") else (_num_samples(data.X),),
+            shape=data.X.shape if hasattr(data.X, "shape") else (num_samples(data.X),),
             X_fit=data.X if callable(self.kernel) else None,
             cost=self._cost,
             gamma=gamma,

@@ -73,10 +73,10 @@ def _words_of_lines(codes: np.ndarray) -> np.ndarray | None:
 
 
 def _numbers(text: bytes) -> np.ndarray:
-    """All numbers of a text up to the first word that is none."""
+    """All numbers of a text; none at all if one of its words is not a number."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that there was such a word
+            warnings.simplefilter("error")  # what older NumPy says of such a word
             return np.fromstring(text, sep=" ")
-    except ValueError:
+    except (ValueError, DeprecationWarning):
         return np.empty(0)

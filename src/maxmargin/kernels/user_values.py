@@ -6,11 +6,10 @@ from abc import abstractmethod
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import split
+from maxmargin.sklearn_private import num_samples, safe_indexing
 
 # Rows that are computed or copied together.
 _TILE_ROWS = 512
@@ -81,10 +80,10 @@ class CallableKernelMatrix(_UserKernelMatrix):
     def __init__(self, X, function, parent=None, index=None):
         super().__init__(parent)
         self.X, self.function = X, function
-        self.index = np.arange(_num_samples(X)) if index is None else index
+        self.index = np.arange(num_samples(X)) if index is None else index
         self.n = len(self.index)
         self.dtype = np.dtype(np.float64)
-        self._samples = _safe_indexing(X, self.index)
+        self._samples = safe_indexing(X, self.index)
 
     def diagonal(self):
         parts = split(self.n, _TILE_ROWS)
@@ -96,10 +95,10 @@ class CallableKernelMatrix(_UserKernelMatrix):
         return CallableKernelMatrix(self.X, self.function, self, self.index[index])
 
     def _values(self, rows, columns):
-        left = _safe_indexing(self.X, self.index[rows])
+        left = safe_indexing(self.X, self.index[rows])
         right = self._samples
         if columns is not None:
-            right = _safe_indexing(self.X, self.index[columns])
+            right = safe_indexing(self.X, self.index[columns])
         self.counter.add(len(rows) * (self.n if columns is None else len(columns)))
         return call_kernel(self.function, left, right)
 
@@ -108,7 +107,7 @@ def call_kernel(function, A, B) -> np.ndarray:
     """Values of a user's kernel function as a dense float64 block, its shape checked."""
     values = function(A, B)
     values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
-    expected = (_num_samples(A), _num_samples(B))
+    expected = (num_samples(A), num_samples(B))
     if values.shape != expected:
         raise ValueError(
             f"The kernel function returned an array of shape {values.shape} where k(A, B) with "

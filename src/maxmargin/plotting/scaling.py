@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils.validation import _num_samples
+from sklearn.utils import check_random_state
 
 from maxmargin.estimators.unwrap import svm_of
 from maxmargin.plotting._style import colours, pyplot
+from maxmargin.sklearn_private import num_samples, safe_indexing
 
 _SIZES = 5
 _POINTS_FOR_EXPONENT = 3
@@ -65,7 +65,7 @@ class ScalingDisplay:
         pyplot("ScalingDisplay")
         if not isinstance(estimators, Mapping):
             estimators = {f"{k}: {_name(one)}": one for k, one in enumerate(estimators, start=1)}
-        n = _num_samples(X)
+        n = num_samples(X)
         sizes = sorted(sizes) if sizes is not None else [n >> k for k in range(_SIZES)][::-1]
         if not len(sizes) or sizes[0] < 2 or sizes[-1] > n:
             raise ValueError(f"sizes must lie between 2 and the {n} samples of X, not {sizes!r}.")
@@ -73,7 +73,7 @@ class ScalingDisplay:
         seconds: dict[str, list[float]] = {name: [] for name in estimators}
         for size in sizes:
             part = np.sort(order[:size])
-            X_part, y_part = _safe_indexing(X, part), _safe_indexing(y, part)
+            X_part, y_part = safe_indexing(X, part), safe_indexing(y, part)
             for name, estimator in estimators.items():
                 gave_up = any(np.isnan(t) or t > limit for t in seconds[name])
                 seconds[name].append(

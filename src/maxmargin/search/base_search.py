@@ -7,27 +7,30 @@ from numbers import Integral, Real
 from traceback import format_exception
 
 import numpy as np
-from sklearn.base import _fit_context, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.metrics import get_scorer_names
-from sklearn.metrics._scorer import _MultimetricScorer
 from sklearn.model_selection import ParameterGrid, check_cv
-from sklearn.model_selection._search import BaseSearchCV
-from sklearn.model_selection._validation import (
-    _insert_error_scores,
-    _score,
-    _warn_or_raise_about_fit_failures,
-)
-from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import _check_method_params, indexable
+from sklearn.utils.validation import indexable
 
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.parallel import resolve_n_jobs, session
 from maxmargin.search.deferred import engine
+from maxmargin.sklearn_private import (
+    BaseSearchCV,
+    CallbackSupportMixin,
+    MultimetricScorer,
+    StrOptions,
+    check_method_params,
+    fit_context,
+    insert_error_scores,
+    score_estimator,
+    warn_or_raise_about_fit_failures,
+)
 
 _VERBOSE_SECONDS = 1.0
 
 
-class SharedSearch(BaseSearchCV):
+class SharedSearch(BaseSearchCV, CallbackSupportMixin):
     """What the searches have in common. A search adds `_tunes`, the class of its candidates."""
 
     _tunes: type[BaseSVM]
@@ -96,7 +99,7 @@ class SharedSearch(BaseSearchCV):
         candidate._validate_params()
         return candidate
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y=None, sample_weight=None, **params):
         """Try all candidates, and fit the best one to all samples.
 
@@ -126,7 +129,7 @@ class SharedSearch(BaseSearchCV):
         X, y = indexable(X, y)
         if sample_weight is not None:
             params["sample_weight"] = sample_weight
-        params = _check_method_params(X, params=params)
+        params = check_method_params(X, params=params)
         routed = self._get_routed_params_for_fit(params)
         unknown = set(routed.estimator.fit) - {"sample_weight"}
         if unknown:
@@ -151,7 +154,7 @@ class SharedSearch(BaseSearchCV):
         self._choose(candidates, out, scorers, refit_metric)
         if self.refit:
             self._refit(X, y, routed.estimator.fit, context, callback_data)
-        self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
+        self.scorer_ = scorers._scorers if isinstance(scorers, MultimetricScorer) else scorers
         context.call_on_fit_task_end(estimator=self, **callback_data)
         return self
 
@@ -184,9 +187,9 @@ class SharedSearch(BaseSearchCV):
         out = [results[at] for at in range(total)]
         if not out:
             raise ValueError("No fits were performed. Was the CV iterator empty?")
-        _warn_or_raise_about_fit_failures(out, self.error_score)
+        warn_or_raise_about_fit_failures(out, self.error_score)
         if callable(self.scoring):
-            _insert_error_scores(out, self.error_score)
+            insert_error_scores(out, self.error_score)
         return out
 
     def _report(self, done: int, total: int) -> None:
@@ -233,8 +236,8 @@ def _result(model, fold, scorers, seconds: float, error, error_score) -> dict:
 
     def scores(X, y, params):
         if error is None:
-            return _score(model, X, y, scorers, params, error_score)
-        if isinstance(scorers, _MultimetricScorer):
+            return score_estimator(model, X, y, scorers, params, error_score)
+        if isinstance(scorers, MultimetricScorer):
             return dict.fromkeys(scorers._scorers, error_score)
         return error_score
 

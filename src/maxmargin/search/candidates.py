@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from sklearn.utils.validation import _num_samples
-
 from maxmargin.monitor import Interrupt
 from maxmargin.search.chains import Chains, reason_not_shared, reason_too_large
 from maxmargin.search.folds import CVData
 from maxmargin.search.held_out import FoldSolution, held_out_model
 from maxmargin.search.independent import fit_independently
+from maxmargin.sklearn_private import num_samples
 
 __all__ = ["CVData", "fit_candidates"]
 
@@ -20,7 +19,7 @@ def fit_candidates(estimators: dict, cv_data: CVData, verbose: int = 0) -> Itera
 
     Candidates are estimators of one class by their number.
     """
-    reasons = _reasons(estimators, _num_samples(cv_data.X))
+    reasons = _reasons(estimators, num_samples(cv_data.X))
     for reason in dict.fromkeys(filter(None, reasons.values())) if verbose else ():
         print(f"[maxmargin] some candidates are fitted one by one: {reason}.", flush=True)
     splits = range(len(cv_data.splits))
@@ -44,7 +43,7 @@ def _reasons(estimators: dict, n: int) -> dict[int, str | None]:
 def _shared(cv_data: CVData, estimators: dict) -> Generator[tuple, None, list[tuple[int, int]]]:
     """The fits of chains; returns (candidate, split) of the fits that need a full solver."""
     interrupt, alone = Interrupt(), []
-    chains = Chains(cv_data, estimators, _num_samples(cv_data.X), interrupt)
+    chains = Chains(cv_data, estimators, num_samples(cv_data.X), interrupt)
     for number, fold in chains.failed:
         yield number, fold, None, 0.0, fold.error
     with interrupt.listening():

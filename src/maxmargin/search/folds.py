@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _check_method_params
 
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.estimators.inputs import RegressionData, TrainingData
 from maxmargin.estimators.tasks import Task
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
+from maxmargin.sklearn_private import check_method_params, safe_split
 
 
 @dataclass(eq=False)
@@ -52,13 +51,13 @@ class Fold:
         X, y = cv_data.X, cv_data.y
         self.split = split
         self.train, self.test = (_numbers(part) for part in cv_data.splits[split])
-        self.X_train, self.y_train = _safe_split(estimator, X, y, self.train)
-        self.X_test, self.y_test = _safe_split(estimator, X, y, self.test, self.train)
-        self.fit_params = _check_method_params(X, cv_data.fit_params, indices=self.train)
-        self.score_params = _check_method_params(X, cv_data.score_params, indices=self.test)
+        self.X_train, self.y_train = safe_split(estimator, X, y, self.train)
+        self.X_test, self.y_test = safe_split(estimator, X, y, self.test, self.train)
+        self.fit_params = check_method_params(X, cv_data.fit_params, indices=self.train)
+        self.score_params = check_method_params(X, cv_data.score_params, indices=self.test)
         self.train_params: dict | None = None
         if cv_data.train_scores:
-            self.train_params = _check_method_params(X, cv_data.score_params, indices=self.train)
+            self.train_params = check_method_params(X, cv_data.score_params, indices=self.train)
         self.error: Exception | None = None
 
     def prepare(self, estimator: BaseSVM) -> Fold:

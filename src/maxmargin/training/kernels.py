@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from sklearn.utils.validation import _num_samples
 
 from maxmargin.kernels.budget import precision_of_rows
 from maxmargin.kernels.buffers import BufferPool
@@ -14,6 +13,7 @@ from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.user_values import CallableKernelMatrix, PrecomputedKernelMatrix, call_kernel
+from maxmargin.sklearn_private import num_samples
 
 
 def kernels_of_tasks(
@@ -52,7 +52,7 @@ def kernels_of_tasks(
 
 def kernel_matrix(estimator, X, gamma: float, memory: int, dtype) -> KernelMatrix:
     """The kernel matrix of the samples X; of a built-in kernel with values of that type."""
-    n, kernel = _num_samples(X), estimator.kernel
+    n, kernel = num_samples(X), estimator.kernel
     if kernel == "precomputed":
         return PrecomputedKernelMatrix(np.asarray(X))
     if callable(kernel):

@@ -81,11 +81,12 @@ def newton_change(
 
 def _multipliers(block, by_residual, by_ones, ones, fixed, at) -> tuple[np.ndarray, np.ndarray]:
     """λ of the fixed samples and the intercepts, from their block of K⁻¹ and ΣΔ = 0."""
-    right = np.column_stack([by_residual[fixed] - at, by_ones[fixed]])
-    try:
-        solved = cho_solve(cho_factor(block, lower=True), right)
-    except np.linalg.LinAlgError:
-        solved = np.linalg.lstsq(block, right, rcond=None)[0]
+    solved = right = np.column_stack([by_residual[fixed] - at, by_ones[fixed]])
+    if len(fixed):  # LAPACK of older SciPy takes no empty systems
+        try:
+            solved = cho_solve(cho_factor(block, lower=True), right)
+        except np.linalg.LinAlgError:
+            solved = np.linalg.lstsq(block, right, rcond=None)[0]
     for_residual, for_ones = solved[:, 0], solved[:, 1:]
     system = ones.T @ by_ones - by_ones[fixed].T @ for_ones
     sums = by_residual @ ones - for_residual @ by_ones[fixed]

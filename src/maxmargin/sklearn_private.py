@@ -1,0 +1,79 @@
+"""The private names of scikit-learn that this library uses, all of them.
+
+Each has a public name here. Where a supported version lacks one, what replaces it is here, too.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sklearn.base import _fit_context as fit_context
+from sklearn.utils import _safe_indexing as safe_indexing
+from sklearn.utils._param_validation import Hidden, Interval, StrOptions
+from sklearn.utils.metaestimators import _safe_split as safe_split
+from sklearn.utils.validation import _check_method_params as check_method_params
+from sklearn.utils.validation import _num_samples as num_samples
+
+__all__ = [
+    "CallbackSupportMixin",
+    "Hidden",
+    "Interval",
+    "StrOptions",
+    "check_method_params",
+    "fit_context",
+    "num_samples",
+    "safe_indexing",
+    "safe_split",
+]
+
+# Of searches; loaded when first used, since scikit-learn's model selection takes its time.
+_SEARCH = {
+    "BaseSearchCV": ("sklearn.model_selection._search", "BaseSearchCV"),
+    "MultimetricScorer": ("sklearn.metrics._scorer", "_MultimetricScorer"),
+    "insert_error_scores": ("sklearn.model_selection._validation", "_insert_error_scores"),
+    "score_estimator": ("sklearn.model_selection._validation", "_score"),
+    "warn_or_raise_about_fit_failures": (
+        "sklearn.model_selection._validation",
+        "_warn_or_raise_about_fit_failures",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SEARCH:
+        home, theirs = _SEARCH[name]
+        return getattr(importlib.import_module(home), theirs)
+    raise AttributeError(f"module 'maxmargin.sklearn_private' has no attribute {name!r}")
+
+
+class _NoCallbacks:
+    """The tree of tasks that callbacks would watch, for versions that have no callbacks."""
+
+    def subcontext(self, **_) -> _NoCallbacks:
+        return self
+
+    def call_on_fit_task_begin(self, **_) -> _NoCallbacks:
+        return self
+
+    def call_on_fit_task_end(self, **_) -> bool:
+        return False
+
+    @contextmanager
+    def propagate_callback_context(self, estimator) -> Iterator[None]:
+        yield
+
+
+class _NoCallbackSupport:
+    """scikit-learn before 1.9: estimators have no `set_callbacks`, and nothing is called."""
+
+    def _init_callback_context(self, **_) -> _NoCallbacks:
+        return _NoCallbacks()
+
+
+try:
+    from sklearn.callback import CallbackSupportMixin
+except ImportError:
+    CallbackSupportMixin = _NoCallbackSupport
