@@ -188,7 +188,8 @@ def _announce(search, varied: list[str], scoring: str, model, plot, json, quiet)
         found = {"best": best, scoring: search.best_score_, "model": model, "plot": plot}
         print_json(found | {"folds": search.n_splits_, "candidates": tried})
     elif not quiet:
-        score = f"{100 * search.best_score_:g}%" if scoring == "accuracy" else search.best_score_
+        best_score = search.best_score_
+        score = f"{100 * best_score:g}%" if scoring == "accuracy" else f"{best_score:g}"
         letters = {"C": "-c", "gamma": "-g", "epsilon": "-p"}
         emit(" ".join(f"{letters[name]} {best[name]:g}" for name in best) + f"  {scoring} {score}")
         for kind, path in (("model", model), ("plot", plot)):

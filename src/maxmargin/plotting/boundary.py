@@ -8,11 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.estimators.unwrap import Unwrapped, unwrap
+from maxmargin.plotting._fitted import as_fitted, at_bound, check_samples
 from maxmargin.plotting._style import colours, legend, pyplot
 
 _MARGIN = 0.06
-# A coefficient within this part of its bound is at it, whatever the rounding of a stored product.
-_AT_BOUND = 1.0 - 1e-9
 # Decision values beyond this get the deepest shade: what matters lies about the margin, ±1.
 _DEEPEST = 3.0
 
@@ -83,7 +82,7 @@ class BoundaryDisplay:
             )
         grid, plane = _grid(points, grid_resolution)
         samples = plane if projection is None else projection.inverse_transform(plane)
-        samples = _as_fitted(estimator, X, samples)
+        samples = as_fitted(estimator, X, samples)
         values, classes, labels = _answers(found, samples, X, y)
         display = cls(
             grid=grid,
@@ -92,7 +91,7 @@ class BoundaryDisplay:
             labels=labels,
             classes=classes,
             support=found.svm.support_,
-            bounded=_at_bound(found.svm, sample_weight),
+            bounded=at_bound(found.svm, sample_weight),
             names=_names(estimator, X, projection),
             levels=(-1.0, 0.0, 1.0) if hasattr(found.svm, "classes_") else (0.0,),
         )
@@ -115,9 +114,10 @@ class BoundaryDisplay:
         ]  # fmt: skip
         known = self.bounded is not None
         bounded = self.bounded if known else np.zeros(len(self.support), bool)
-        free = "on the margin, 0 < α < C" if known else "support vectors"
+        bound = "C" if len(self.levels) > 1 else "1"
+        free = f"on the margin, 0 < α < {bound}" if known else "support vectors"
         self.free_ = self._ring(ax, ~bounded, 46, 1.3, free)
-        self.bounded_ = self._ring(ax, bounded, 30, 0.6, "at the bound, α = C")
+        self.bounded_ = self._ring(ax, bounded, 30, 0.6, f"at the bound, α = {bound}")
         ax.set(
             xlim=self.grid[0][0, [0, -1]], ylim=self.grid[1][[0, -1], 0],
             xlabel=self.names[0], ylabel=self.names[1],
@@ -165,12 +165,7 @@ def _check(svm, X) -> None:
         raise TypeError(
             f"BoundaryDisplay draws SVC, NuSVC and OneClassSVM, not {type(svm).__name__}."
         )
-    fitted, given = svm.shape_fit_[0], X.shape[0] if hasattr(X, "shape") else len(X)
-    if fitted != given:
-        raise ValueError(
-            f"X has {given} samples and the model was fitted to {fitted}; BoundaryDisplay needs "
-            "the samples of the fit, among which it marks the support vectors."
-        )
+    check_samples(svm, X, "BoundaryDisplay")
 
 
 def _answers(found: Unwrapped, samples, X, y) -> tuple[np.ndarray, Any, np.ndarray]:
@@ -198,16 +193,6 @@ def _grid(points: np.ndarray, resolution: int):
     return grid, np.column_stack([part.ravel() for part in grid])
 
 
-def _as_fitted(estimator, X, samples):
-    """The points of the grid in a frame like that of the samples, if the model knows names."""
-    if not hasattr(X, "columns") or not hasattr(estimator, "feature_names_in_"):
-        return samples
-    values, frame = np.asarray(samples), type(X)
-    if frame.__module__.startswith("polars"):
-        return frame(values, schema=list(X.columns))
-    return frame(values, columns=X.columns)
-
-
 def _names(estimator, X, projection) -> tuple[str, str]:
     """Names of the axes, as far as anything has a name."""
     if projection is not None:
@@ -216,24 +201,3 @@ def _names(estimator, X, projection) -> tuple[str, str]:
     else:
         names = list(getattr(X, "columns", getattr(estimator, "feature_names_in_", ())))
     return (str(names[0]), str(names[1])) if len(names) == 2 else ("", "")
-
-
-def _at_bound(svm, sample_weight) -> np.ndarray | None:
-    """Which support vectors have a coefficient at its bound, in any of the binary problems.
-
-    None where the solver knows no bounds, or the formulation scales them.
-    """
-    from maxmargin.solvers import make_solver
-
-    scaled = not hasattr(svm, "C") and hasattr(svm, "classes_")
-    if scaled or not make_solver(svm.solver).capabilities.box:
-        return None
-    coefficients = svm.dual_coef_
-    if sp.issparse(coefficients):
-        coefficients = coefficients.toarray()
-    bounds = np.full(len(svm.support_), float(svm._cost))
-    if hasattr(svm, "classes_"):
-        bounds *= svm.class_weight_[np.repeat(np.arange(len(svm.classes_)), svm.n_support_)]
-    if sample_weight is not None:
-        bounds = bounds * np.asarray(sample_weight)[svm.support_]
-    return (np.abs(coefficients) >= _AT_BOUND * bounds).any(axis=0)

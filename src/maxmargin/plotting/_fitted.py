@@ -1,0 +1,50 @@
+"""What pictures of a fitted model need to know of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+# A coefficient within this part of its bound is at it, whatever the rounding of a stored product.
+_AT_BOUND = 1.0 - 1e-9
+
+
+def check_samples(svm, X, caller: str) -> None:
+    """A sentence unless X can be what the model was fitted to."""
+    fitted, given = svm.shape_fit_[0], X.shape[0] if hasattr(X, "shape") else len(X)
+    if fitted != given:
+        raise ValueError(
+            f"X has {given} samples and the model was fitted to {fitted}; {caller} needs "
+            "the samples of the fit, among which it marks the support vectors."
+        )
+
+
+def as_fitted(estimator, X, samples):
+    """The points of the grid in a frame like that of the samples, if the model knows names."""
+    if not hasattr(X, "columns") or not hasattr(estimator, "feature_names_in_"):
+        return samples
+    values, frame = np.asarray(samples), type(X)
+    if frame.__module__.startswith("polars"):
+        return frame(values, schema=list(X.columns))
+    return frame(values, columns=X.columns)
+
+
+def at_bound(svm, sample_weight) -> np.ndarray | None:
+    """Which support vectors have a coefficient at its bound, in any of the binary problems.
+
+    None where the solver knows no bounds, or the formulation scales them.
+    """
+    from maxmargin.solvers import make_solver
+
+    scaled = not hasattr(svm, "C") and hasattr(svm, "classes_")
+    if scaled or not make_solver(svm.solver).capabilities.box:
+        return None
+    coefficients = svm.dual_coef_
+    if sp.issparse(coefficients):
+        coefficients = coefficients.toarray()
+    bounds = np.full(len(svm.support_), float(svm._cost))
+    if hasattr(svm, "classes_"):
+        bounds *= svm.class_weight_[np.repeat(np.arange(len(svm.classes_)), svm.n_support_)]
+    if sample_weight is not None:
+        bounds = bounds * np.asarray(sample_weight)[svm.support_]
+    return (np.abs(coefficients) >= _AT_BOUND * bounds).any(axis=0)
