@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from maxmargin import io, plotting, solvers
+    from maxmargin.estimators.nu_svc import NuSVC
+    from maxmargin.estimators.one_class import OneClassSVM
+    from maxmargin.estimators.regression import SVR, NuSVR
+    from maxmargin.estimators.svc import SVC
+    from maxmargin.search.svc_search import SVCSearch
+    from maxmargin.search.svr_search import SVRSearch
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,7 +41,7 @@ _HOMES = {
 _MODULES = ("io", "plotting", "solvers")
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _MODULES:

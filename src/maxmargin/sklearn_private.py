@@ -6,11 +6,11 @@ Each has a public name here. Where a supported version lacks one, what replaces 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from sklearn.base import _fit_context as fit_context
+from sklearn.base import _fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 from sklearn.utils.metaestimators import _safe_split as safe_split
@@ -47,6 +47,14 @@ def __getattr__(name: str) -> Any:
         home, theirs = _SEARCH[name]
         return getattr(importlib.import_module(home), theirs)
     raise AttributeError(f"module 'maxmargin.sklearn_private' has no attribute {name!r}")
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
+    """The decorator of `fit` that checks parameters, and keeps the type of the method."""
+    return _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
 
 
 class _NoCallbacks:

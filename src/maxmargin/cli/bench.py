@@ -6,7 +6,7 @@ import importlib
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -69,7 +69,7 @@ def bench(
 
     kernel = options.kernel_name(kernel)
     dataset = dataset_for(SVC(kernel=kernel), data, label)
-    parameters = {
+    parameters: dict[str, Any] = {
         "C": C, "kernel": kernel, "degree": degree, "coef0": coef0, "tol": tol,
         "gamma": options.gamma_value(gamma),
     }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -128,7 +128,7 @@ def tune(
         estimator.set_params(class_weight=options.class_weights(weight, classes))
     if model is not None:
         check_model_file(model, classes, estimator)
-    search = (SVRSearch if regression else SVCSearch)(
+    search: Any = (SVRSearch if regression else SVCSearch)(
         estimator, grid, cv=splits, scoring=scoring, refit=model is not None, n_jobs=jobs,
         error_score="raise",
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import cache
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -41,7 +42,7 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
         return 1.0
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model to training data.
 
         Parameters

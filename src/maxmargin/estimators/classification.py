@@ -93,7 +93,7 @@ class BaseSVClassifier(KernelModel):
         if costs[0] != type(self)()._cost:
             warn_user(f"{name} has no box constraint: C is not used.", UserWarning)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Class labels of the samples in X.
 
         Parameters
@@ -122,7 +122,7 @@ class BaseSVClassifier(KernelModel):
             return self.classes_.take(np.where(self._decisions(X, "tasks")[:, 0] > 0, 0, 1))
         return self.classes_.take(self._decisions(X, "votes"))
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Decision values of the samples in X.
 
         Returns

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Self
+
 import numpy as np
 from sklearn.base import OutlierMixin
 
@@ -83,22 +86,22 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
     def __init__(
         self,
         *,
-        kernel="rbf",
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        tol=1e-3,
-        nu=0.5,
-        shrinking=True,
-        cache_size="auto",
-        verbose=0,
-        max_iter=-1,
-        random_state=None,
-        solver="auto",
-        n_jobs=None,
-        warm_start=False,
-        time_limit=None,
-    ):
+        kernel: str | Callable[..., Any] = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        nu: float = 0.5,
+        shrinking: bool = True,
+        cache_size: float | str = "auto",
+        verbose: int = 0,
+        max_iter: int = -1,
+        random_state: Any = None,
+        solver: Any = "auto",
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        time_limit: float | None = None,
+    ) -> None:
         self.kernel = kernel
         self.degree = degree
         self.gamma = gamma
@@ -116,7 +119,7 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
         self.time_limit = time_limit
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the region that holds most of the samples.
 
         Parameters
@@ -151,7 +154,7 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
             raise AttributeError("offset_ is not available before fit.")
         return -self._intercept_
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Any:
         """Signed distance to the boundary: positive for inliers, negative for outliers.
 
         Returns
@@ -163,7 +166,7 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
             return self._lazily("decision_function", X)
         return self._decisions(X, "tasks")[:, 0]
 
-    def score_samples(self, X):
+    def score_samples(self, X: Any) -> Any:
         """Decision values without the offset.
 
         Returns
@@ -172,7 +175,7 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
         """
         return self.decision_function(X) + self.offset_
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """+1 for inliers, −1 for outliers.
 
         Returns

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
@@ -13,11 +15,20 @@ from maxmargin.estimators.inputs import validate_features
 from maxmargin.estimators.multiclass import coefficients_by_task
 from maxmargin.kernels.cuda import card_array, check_on_card, to_card, use_card
 from maxmargin.parallel import resolve_n_jobs, session
+from maxmargin.report import FitReport
 from maxmargin.sparse_format import check_format, combined_rows
 
 
 class KernelModel(BaseSVM):
     """Decision values Σ_s k(x, x_s) β_s + b, and the attributes that they are made of."""
+
+    fit_report_: FitReport
+    support_: np.ndarray
+    support_vectors_: Any
+    dual_coef_: Any
+    intercept_: np.ndarray
+    shape_fit_: tuple[int, ...]
+    n_features_in_: int
 
     # Estimators that train on a GPU have a parameter of this name.
     device = "cpu"
@@ -29,13 +40,13 @@ class KernelModel(BaseSVM):
         return tags
 
     @classmethod
-    def from_sklearn(cls, fitted):
+    def from_sklearn(cls, fitted: Any) -> Self:
         """A fitted model with the parameters and solution of scikit-learn's class of this name."""
         from maxmargin.estimators.sklearn_models import from_sklearn
 
         return from_sklearn(fitted, cls)
 
-    def to_sklearn(self):
+    def to_sklearn(self) -> Any:
         """The fitted model of scikit-learn with the parameters and solution of this one."""
         from maxmargin.estimators.sklearn_models import to_sklearn
 

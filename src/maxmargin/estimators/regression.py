@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -26,7 +28,7 @@ class BaseSVRegressor(SingleProblemModel):
     def _validate(self, X, y, sample_weight) -> RegressionData:
         return validate_regression_data(self, X, y, sample_weight)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> Any:
         """Predicted values of the samples in X.
 
         Parameters
@@ -121,23 +123,23 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
     def __init__(
         self,
         *,
-        kernel="rbf",
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        tol=1e-3,
-        C=1.0,
-        epsilon=0.1,
-        shrinking=True,
-        cache_size="auto",
-        verbose=0,
-        max_iter=-1,
-        random_state=None,
-        solver="auto",
-        n_jobs=None,
-        warm_start=False,
-        time_limit=None,
-    ):
+        kernel: str | Callable[..., Any] = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        shrinking: bool = True,
+        cache_size: float | str = "auto",
+        verbose: int = 0,
+        max_iter: int = -1,
+        random_state: Any = None,
+        solver: Any = "auto",
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        time_limit: float | None = None,
+    ) -> None:
         self.kernel = kernel
         self.degree = degree
         self.gamma = gamma
@@ -231,23 +233,23 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
     def __init__(
         self,
         *,
-        nu=0.5,
-        C=1.0,
-        kernel="rbf",
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        tol=1e-3,
-        shrinking=True,
-        cache_size="auto",
-        verbose=0,
-        max_iter=-1,
-        random_state=None,
-        solver="auto",
-        n_jobs=None,
-        warm_start=False,
-        time_limit=None,
-    ):
+        nu: float = 0.5,
+        C: float = 1.0,
+        kernel: str | Callable[..., Any] = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        shrinking: bool = True,
+        cache_size: float | str = "auto",
+        verbose: int = 0,
+        max_iter: int = -1,
+        random_state: Any = None,
+        solver: Any = "auto",
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        time_limit: float | None = None,
+    ) -> None:
         self.nu = nu
         self.C = C
         self.kernel = kernel

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from sklearn.base import ClassifierMixin
 
 from maxmargin.estimators.classification import BaseSVClassifier
@@ -98,28 +101,28 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
     def __init__(
         self,
         *,
-        C=1.0,
-        kernel="rbf",
-        degree=3,
-        gamma="scale",
-        coef0=0.0,
-        shrinking=True,
-        probability="deprecated",
-        tol=1e-3,
-        cache_size="auto",
-        class_weight=None,
-        verbose=0,
-        max_iter=-1,
-        decision_function_shape="ovr",
-        break_ties=False,
-        random_state=None,
-        solver="auto",
-        multi_class="ovo",
-        n_jobs=None,
-        warm_start=False,
-        time_limit=None,
-        device="cpu",
-    ):
+        C: float = 1.0,
+        kernel: str | Callable[..., Any] = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: bool | str = "deprecated",
+        tol: float = 1e-3,
+        cache_size: float | str = "auto",
+        class_weight: dict[Any, float] | str | None = None,
+        verbose: int = 0,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        solver: Any = "auto",
+        multi_class: str = "ovo",
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        time_limit: float | None = None,
+        device: str = "cpu",
+    ) -> None:
         self.C = C
         self.kernel = kernel
         self.degree = degree

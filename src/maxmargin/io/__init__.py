@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from maxmargin.io.data import Dataset, read_data, write_data
@@ -37,7 +37,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f"maxmargin.io.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'maxmargin.io' has no attribute {name!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from numbers import Integral, Real
 from traceback import format_exception
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -48,17 +49,17 @@ class SharedSearch(BaseSearchCV, CallbackSupportMixin):
 
     def __init__(
         self,
-        estimator,
-        param_grid=None,
+        estimator: Any,
+        param_grid: Any = None,
         *,
-        cv=5,
-        scoring=None,
-        refit=True,
-        n_jobs=None,
-        verbose=0,
-        error_score=np.nan,
-        return_train_score=False,
-    ):
+        cv: Any = 5,
+        scoring: Any = None,
+        refit: Any = True,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        error_score: float | str = np.nan,
+        return_train_score: bool = False,
+    ) -> None:
         if param_grid is None and isinstance(estimator, dict | list):
             estimator, param_grid = self._tunes(), estimator
         self.estimator = estimator
@@ -100,7 +101,7 @@ class SharedSearch(BaseSearchCV, CallbackSupportMixin):
         return candidate
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y=None, sample_weight=None, **params):
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **params: Any) -> Self:
         """Try all candidates, and fit the best one to all samples.
 
         Parameters
