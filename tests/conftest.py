@@ -52,6 +52,8 @@ def sparse():
     rng = np.random.default_rng(5)
     X = sp.random_array((70, 40), density=0.12, random_state=rng, format="csr")
     X = sp.csr_array(X.multiply(np.arange(70)[:, np.newaxis] != 7))
+    # scikit-learn takes indices of 32 bits alone, and older SciPy makes longer ones.
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     y = (X @ rng.normal(size=40) + 0.1 * rng.normal(size=70) > 0).astype(int)
     return X, y
 

@@ -571,4 +571,6 @@ def test_metadata_routing(cancer):
         predicted = pipeline.fit(X, y, sample_weight=weights).predict(X)
         assert (predicted == y).mean() > 0.9
     both = SVCSearch(grid, cv=3).fit(X, y, sample_weight=weights)
-    assert (found.cv_results_["mean_test_score"] != both.cv_results_["mean_test_score"]).any()
+    assert_same_results(both, GridSearchCV(SVC(), grid, cv=3).fit(X, y, sample_weight=weights))
+    if hasattr(SVC, "set_callbacks"):  # from scikit-learn 1.9 on weights go into scores unasked
+        assert (found.cv_results_["mean_test_score"] != both.cv_results_["mean_test_score"]).any()

@@ -197,7 +197,7 @@ def _certificate(report: FitReport) -> str:
         ("solver", report.solver + ("" if report.exact else " (approximate)")),
         ("iterations", report.n_iter),
         ("kernel values", evaluations),
-        ("seconds", report.seconds),
+        ("seconds", f"{report.seconds:.4g}, {report.compile_seconds:.3g} of them compiling"),
     ]
     return _table(rows, caption="Recomputed from scratch in float64 after the training.")
 

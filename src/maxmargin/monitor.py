@@ -13,6 +13,7 @@ from types import FrameType
 
 import numpy as np
 
+from maxmargin.clock import working_time
 from maxmargin.solution import Status
 
 # Modules of scikit-learn that wrap the `fit` of every estimator.
@@ -133,13 +134,14 @@ class Monitor:
         self.interrupt = interrupt
         self.on_progress = on_progress
         self.history: list[Progress] = []
-        self._start = time.perf_counter()
+        self._start = working_time()
         self._last_update = -np.inf
         self._reserved = 0.0
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self._start
+        """Since the beginning, without what the compiler took."""
+        return working_time() - self._start
 
     def iterations_left(self, n_iter: int) -> int:
         """How many more iterations the limit allows."""

@@ -43,6 +43,11 @@ COMMANDS = {
         "maxmargin demo --report demo.html",
         "maxmargin demo --json",
     ),
+    "warmup": (
+        "maxmargin warmup",
+        "maxmargin warmup --json",
+        "maxmargin warmup --quiet && python many_processes.py",
+    ),
     "bench": (
         "maxmargin bench -c 10 -g 0.05 a9a",
         "maxmargin bench --solver auto --solver smo --no-peers a9a",

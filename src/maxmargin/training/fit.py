@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from maxmargin.clock import compile_seconds, watch_compiler
 from maxmargin.report import FitReport, ProblemReport
 from maxmargin.solution import Status
 from maxmargin.solvers.base import Solver
@@ -79,7 +80,8 @@ class TrainingSource(ABC):
 
 def train(estimator, X, y, sample_weight):
     """Fit an estimator; returns it."""
-    start = time.perf_counter()
+    watch_compiler()
+    start, compiled = time.perf_counter(), compile_seconds()
     solver = make_solver(estimator.solver, shrinking=estimator.shrinking)
     check_formulation(estimator, solver)
     source: TrainingSource = estimator._source(solver, X, y, sample_weight)
@@ -105,6 +107,7 @@ def train(estimator, X, y, sample_weight):
             seconds=time.perf_counter() - start,
             n_support=len(estimator.support_),
             tol=estimator.tol,
+            compile_seconds=compile_seconds() - compiled,
         )
         estimator._finish(X, y, sample_weight)
     return estimator

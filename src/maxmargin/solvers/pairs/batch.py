@@ -7,7 +7,6 @@ code. What turns out to be hard is left to another solver.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from maxmargin import constants
+from maxmargin.clock import working_time
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.in_memory import InMemoryKernel
 from maxmargin.kernels.interface import KernelMatrix
@@ -170,7 +170,7 @@ def solve_batch(
     max_steps = batch.max_iter if batch.max_iter >= 0 else np.iinfo(np.int64).max
 
     def solve(part: slice) -> None:
-        start = time.perf_counter()
+        start = working_time()
         stopped = should_stop()
         with values.lent() as lent:
             solve_problems(  # type: ignore[call-arg]
@@ -180,7 +180,7 @@ def solve_batch(
                 found.counts, found.numbers,
             )  # fmt: skip
         found.stopped[part] = stopped
-        found.seconds[part] = (time.perf_counter() - start) / (part.stop - part.start)
+        found.seconds[part] = (working_time() - start) / (part.stop - part.start)
 
     run_blocks(solve, _calls(sizes))
     values.count_shared(batch, found.evaluations)

@@ -1,0 +1,44 @@
+"""Compile ahead of time what fits would compile when they first need it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+
+from maxmargin.clock import compile_seconds, watch_compiler
+
+# Numbers of samples that take the paths of the default solver: to the exact optimum, all kernel
+# values in memory, rows on demand, and the block method.
+_SIZES = (50, 300, 900, 3000)
+
+
+def warm_up() -> float:
+    """Fit and predict with small data of every kind; the seconds that the compiler took.
+
+    What was compiled is kept on disk, for all processes of this user. It is done once for a
+    machine and a version; afterwards this takes about as long as to load the code.
+    """
+    from maxmargin import SVC, SVR, OneClassSVM, SVCSearch
+
+    watch_compiler()
+    before = compile_seconds()
+    rng = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for n in _SIZES:
+            X = rng.normal(size=(n, 6))
+            y = (X[:, 0] + 0.3 * rng.normal(size=n) > 0).astype(int)
+            thin = sp.csr_array(np.where(np.abs(X) > 1.5, X, 0.0))
+            for samples in (X, X.astype(np.float32), thin):
+                SVC().fit(samples, y).predict(samples)
+        few, many = X[:900], np.digitize(X[:900, 1], (-0.5, 0.5))
+        for samples in (few, thin[:900]):
+            SVC().fit(samples, many).predict(samples)
+        SVC(kernel="linear").fit(X, y).predict(X)
+        SVC(C=1e4).fit(X[:1500], rng.integers(0, 2, 1500))  # second-order steps
+        SVR().fit(X, X[:, 0]).predict(X)
+        OneClassSVM().fit(X).predict(X)
+        SVCSearch({"C": [1.0, 10.0]}, cv=2).fit(few, y[:900])
+    return compile_seconds() - before

@@ -1,0 +1,81 @@
+"""The compiler: what it takes is told apart, done once for a machine, and shared by processes."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import scale
+
+from maxmargin import SVC, clock
+from maxmargin.clock import compile_seconds, working_time
+
+FIT = """
+import json, sys
+from numba.core import event
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import scale
+from maxmargin import SVC
+X, y = load_breast_cancer(return_X_y=True)
+X, y = scale(X)[:426], y[:426]
+with event.install_recorder("numba:compile") as compiled:
+    model = SVC(C=10).fit(X, y)
+report = model.fit_report_
+print(json.dumps({
+    "compiled": sum(one.is_start for _, one in compiled.buffer),
+    "compile_seconds": report.compile_seconds, "seconds": report.seconds,
+    "problem": report[0].seconds, "coefficients": model.dual_coef_.tobytes().hex(),
+}))
+"""
+
+
+def processes(folder, count=1):
+    """What fits say in so many processes at the same time, with their compiled code in a folder."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder)}
+    running = [
+        subprocess.Popen([sys.executable, "-c", FIT], env=environment, stdout=subprocess.PIPE)
+        for _ in range(count)
+    ]
+    answers = [json.loads(process.communicate()[0]) for process in running]
+    assert [process.returncode for process in running] == [0] * count
+    return answers
+
+
+@pytest.mark.slow
+def test_compiled_once_and_shared_between_processes(tmp_path):
+    first, second = processes(tmp_path, 2)  # both find nothing, and write at the same time
+    [third] = processes(tmp_path)
+    assert third["compiled"] == 0 < first["compiled"] <= 60 and second["compiled"] <= 60
+    assert first["coefficients"] == second["coefficients"] == third["coefficients"]
+    for answer in (first, third):
+        assert 0 < answer["compile_seconds"] < answer["seconds"]
+        assert answer["problem"] < answer["seconds"] - answer["compile_seconds"] + 1e-3
+    assert first["compile_seconds"] > third["compile_seconds"]
+
+
+def test_the_clock_stands_still_while_the_compiler_is_at_work(monkeypatch):
+    compiler = clock._Compiler()
+    monkeypatch.setattr(clock, "_compiler", compiler)
+    compiler.ends()  # of something that began before anybody listened
+    assert compile_seconds() == 0.0
+    begun = working_time()
+    compiler.begins()
+    compiler.begins()
+    time.sleep(0.02)
+    compiler.ends()
+    still = working_time()
+    compiler.ends()
+    assert compile_seconds() >= 0.02
+    assert still - begun < 0.02 <= compile_seconds()
+
+
+def test_fits_that_need_no_compiler_say_so():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = scale(X)
+    SVC().fit(X, y)
+    report = SVC().fit(X, y).fit_report_
+    assert report.compile_seconds == 0.0
+    assert report.to_dict()["compile_seconds"] == 0.0
