@@ -8,6 +8,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
+from maxmargin.estimators.pair_sigmoids import PairSigmoids
 from maxmargin.io import save_model
 
 
@@ -37,6 +38,8 @@ def write_models(folder):
         "nu_svr": NuSVR(kernel="linear").fit(gaps[:, [0, 1, 2]], X3[:, 3]),
         "one_class": OneClassSVM(kernel="precomputed", nu=0.2).fit(X @ X.T),
     }
+    models["linear"]._pair_sigmoids = PairSigmoids(-np.ones(3), np.array([0.1, -0.2, 0.0]))
+    models["svr"]._noise = 0.4
     paths = {}
     for name, model in models.items():
         for suffix in ("model", "npz"):

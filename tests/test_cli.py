@@ -254,7 +254,7 @@ def test_a_fit_that_stops_early_is_1_and_leaves_a_model(run, folder):
         ("train iris.txt --solver best", "solver must be one of"),
         ("train iris.txt --multi-class ovr m", "fit with multi_class='ovo', not 'ovr'."),
         ("train iris.txt -s 5", "epsilon_svr, nu_svr or 0 to 4, not '5'."),
-        ("train iris.txt -b 1", "CalibratedClassifierCV"),
+        ("train iris.txt -b 1 -v 3", "-b: cross-validation counts labels and errors"),
         ("train iris.txt -v 60", "--folds 60, but a class has 50 samples."),
         ("train iris.txt no/where", "no/where: there is no such folder to write to."),
         ("train iris.txt . ", ".: Is a directory."),

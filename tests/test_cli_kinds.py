@@ -268,7 +268,6 @@ def test_inspect_other_kinds_on_data(run, folder, data):
         ("train -s 2 --multi-class ovo iris.txt", "--multi-class is about classes, and one_class"),
         ("train -s 4 -v 200 targets.txt", "--folds 200, but there are fewer samples."),
         ("train -s 3 --solver greedy targets.txt", "solver 'greedy' does not solve"),
-        ("train -s 3 -b 1 targets.txt", "-b: "),
         ("train -s 3 no.npy", "no.npy: there are no labels in it."),
         ("predict --scores targets.txt line.model", "--scores: what a regression predicts is"),
         ("predict words.csv line.model --label y", "words.csv: regression learns numbers"),
@@ -303,13 +302,6 @@ def test_options_of_other_kinds_are_noted(run, folder, number, name, noted):
     assert code == 0
     assert err.splitlines() == [f"maxmargin: {text}, as in svm-train." for text in noted]
     assert run("train", "-q", *options) == (0, "", "")
-
-
-def test_probabilities_are_refused(run, folder):
-    run("train", "-q", "iris.txt", "model")
-    assert run("predict", "-b", 0, "iris.txt", "model", "out")[0] == 0
-    code, _, err = run("predict", "-b", 1, "iris.txt", "model", "out")
-    assert code == 2 and "-b: a model holds no probabilities" in err
 
 
 def test_a_page_about_each_kind(run, folder, data):

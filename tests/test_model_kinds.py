@@ -226,8 +226,8 @@ def test_precomputed_kernels_both_ways(kind, tmp_path):
 
 @needs_libsvm
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "one_class"])
-def test_probabilities_in_a_file_are_read_over(kind, tmp_path):
-    """svm-train -b 1 writes probA and probB; predictions do not need them."""
+def test_models_with_probabilities_predict_the_same(kind, tmp_path):
+    """svm-train -b 1 writes probA and probB; labels and values do not need them."""
     X, y = samples(kind)
     dump_svmlight_file(X, y, str(tmp_path / "data"), zero_based=False)
     options = [*libsvm_options(model_of(kind)), "-b", 1]

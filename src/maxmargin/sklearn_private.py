@@ -29,8 +29,8 @@ __all__ = [
     "safe_split",
 ]
 
-# Of searches; loaded when first used, since scikit-learn's model selection takes its time.
-_SEARCH = {
+# Loaded when first used, since scikit-learn's model selection takes its time.
+_DEFERRED = {
     "BaseSearchCV": ("sklearn.model_selection._search", "BaseSearchCV"),
     "MultimetricScorer": ("sklearn.metrics._scorer", "_MultimetricScorer"),
     "insert_error_scores": ("sklearn.model_selection._validation", "_insert_error_scores"),
@@ -39,12 +39,13 @@ _SEARCH = {
         "sklearn.model_selection._validation",
         "_warn_or_raise_about_fit_failures",
     ),
+    "sigmoid_calibration": ("sklearn.calibration", "_sigmoid_calibration"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SEARCH:
-        home, theirs = _SEARCH[name]
+    if name in _DEFERRED:
+        home, theirs = _DEFERRED[name]
         return getattr(importlib.import_module(home), theirs)
     raise AttributeError(f"module 'maxmargin.sklearn_private' has no attribute {name!r}")
 

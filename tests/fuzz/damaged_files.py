@@ -259,6 +259,8 @@ def check_model(path: Path) -> None:
     predicted = model.predict(X)
     assert predicted.shape == (X.shape[0],)
     assert classes is None or set(predicted.tolist()) <= set(classes.tolist())
+    if hasattr(model, "predict_proba"):
+        assert np.isfinite(model.predict_proba(X)).all()
     if hasattr(model, "decision_function"):
         assert len(model.decision_function(X)) == X.shape[0]
     repr(model), str(getattr(model, "fit_report_", ""))

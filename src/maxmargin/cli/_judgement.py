@@ -24,7 +24,7 @@ def judged(estimator, data: str, label: str | None, model_name: str) -> dict[str
 
     X, truth = samples_for(estimator, data, label, model_name, quiet=False)
     outliers = is_outlier_detector(estimator)
-    predicted, values = answers(estimator, X, scores=outliers)
+    predicted, values = answers(estimator, X, "decision_function" if outliers else None)
     found: dict[str, Any] = {"n_samples": len(predicted), **measures(estimator, predicted, truth)}
     if outliers:
         found["decision_values"] = _quantiles(values)

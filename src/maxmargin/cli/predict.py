@@ -12,6 +12,7 @@ import typer
 from maxmargin.cli import _options as options
 from maxmargin.cli._measures import measures, numbers, sentences
 from maxmargin.cli._output import emit, note, print_json
+from maxmargin.cli._probability import noise_lines, require_probability
 from maxmargin.io.data import Dataset, read_data
 from maxmargin.io.files import DataError, atomic_write, format_suffix
 
@@ -33,10 +34,20 @@ def predict(
     scores: Annotated[
         bool, typer.Option("--scores", help="Add the decision values to each line.")
     ] = False,
+    probability: Annotated[
+        int,
+        typer.Option(
+            "--probability",
+            "-b",
+            metavar="0|1",
+            min=0,
+            max=1,
+            help="Add probabilities of the classes, and go by them; for models of train -b 1.",
+        ),
+    ] = 0,
     jobs: options.Jobs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
-    probability: Annotated[int, typer.Option("--probability", "-b", hidden=True)] = 0,
 ) -> None:
     """Predict labels, or numbers with a model of regression; +1 or −1 with a one-class model.
 
@@ -46,31 +57,43 @@ def predict(
 
     from maxmargin.io import load_model
 
-    if probability != 0:
-        raise DataError("-b: a model holds no probabilities; --scores prints decision values.")
     estimator = load_model(model)
     of_numbers = is_regressor(estimator)
     if scores and of_numbers:
         raise DataError("--scores: what a regression predicts is its decision value already.")
+    if probability:
+        require_probability(estimator, model)
+        if scores:
+            raise DataError("-b and --scores cannot be used together.")
     X, truth = samples_for(estimator, data, label, model, quiet)
     estimator.set_params(n_jobs=jobs)
-    predicted, values = answers(estimator, X, scores)
+    classes = estimator.classes_ if probability and not of_numbers else None
+    wanted = "decision_function" if scores else None if classes is None else "predict_proba"
+    predicted, values = answers(estimator, X, wanted)
+    if classes is not None and values is not None:
+        predicted = classes[np.argmax(values, axis=1)]
     found = measures(estimator, predicted, truth)
     if out is not None:
         with atomic_write(out) as file:
-            file.write(_lines(predicted, values).encode())
+            file.write(_lines(predicted, values, classes).encode())
     if json:
         result: dict[str, Any] = {"n_samples": len(predicted), **found, "out": out}
+        if probability and of_numbers:
+            result["noise"] = estimator._noise
         if out is None:
             result |= {"values" if of_numbers else "labels": predicted}
-            result |= {} if values is None else {"scores": values}
+            if classes is not None:
+                result |= {"classes": classes, "probabilities": values}
+            elif values is not None:
+                result["scores"] = values
         print_json(result)
         return
     if out is None:
-        emit(_lines(predicted, values).rstrip("\n"))
+        emit(_lines(predicted, values, classes).rstrip("\n"))
     if not quiet:
         # svm-predict's own lines; beside the predictions they must not look like one of them.
-        for sentence in sentences(found, len(predicted)):
+        noise = noise_lines(estimator._noise) if probability and of_numbers else []
+        for sentence in [*noise, *sentences(found, len(predicted))]:
             typer.echo(sentence, err=out is None)
 
 
@@ -141,8 +164,8 @@ def _of_width(X, width: int):
     return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
 
 
-def answers(estimator, X, scores: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Predictions and, if asked for, decision values; a block of rows at a time where rows grow."""
+def answers(estimator, X, wanted: str | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Predictions and, if asked for, what another method says; by blocks where rows grow."""
     blocks: Iterable
     if estimator._sparse or not sp.issparse(X):
         blocks = [sp.csr_array(X) if estimator._sparse else X]
@@ -152,14 +175,17 @@ def answers(estimator, X, scores: bool) -> tuple[np.ndarray, np.ndarray | None]:
     labels, values = [], []
     for block in blocks:
         labels.append(estimator.predict(block))
-        if scores:
-            values.append(estimator.decision_function(block))
-    return np.concatenate(labels), np.concatenate(values) if scores else None
+        if wanted is not None:
+            values.append(getattr(estimator, wanted)(block))
+    return np.concatenate(labels), np.concatenate(values) if wanted is not None else None
 
 
-def _lines(labels: np.ndarray, values: np.ndarray | None) -> str:
+def _lines(labels: np.ndarray, values: np.ndarray | None, classes: np.ndarray | None) -> str:
+    """A line a sample; before probabilities one that says of which classes they are."""
     texts = [str(label) for label in labels.tolist()]
     if values is not None:
         table = values.reshape(len(texts), -1).tolist()
         texts = [f"{text} {' '.join(map(repr, row))}" for text, row in zip(texts, table)]
+    if classes is not None:
+        texts.insert(0, f"labels {' '.join(map(str, classes.tolist()))}")
     return "\n".join(texts) + "\n"

@@ -13,6 +13,7 @@ from maxmargin.cli import _options as options
 from maxmargin.cli._cross_validation import cross_validate
 from maxmargin.cli._inputs import check_model_file, classes_of, dataset_for
 from maxmargin.cli._output import emit, note, print_json, report_values
+from maxmargin.cli._probability import add_probability, check_probability
 from maxmargin.io.data import Dataset
 from maxmargin.io.files import DataError, atomic_write
 
@@ -112,7 +113,17 @@ def train(
     ] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
-    probability: Annotated[int, typer.Option("--probability", "-b", hidden=True)] = 0,
+    probability: Annotated[
+        int,
+        typer.Option(
+            "--probability",
+            "-b",
+            metavar="0|1",
+            min=0,
+            max=1,
+            help="Whether the model gets probabilities of classes, or the noise of a regression.",
+        ),
+    ] = 0,
 ) -> None:
     """Train a model: classes, regression or outliers, by --svm-type.
 
@@ -120,8 +131,6 @@ def train(
     """
     from maxmargin.io import save_model
 
-    if probability != 0:
-        raise DataError("-b: probabilities need Python: CalibratedClassifierCV(SVC()).")
     kernel = options.kernel_name(kernel)
     estimator = _estimator(
         options.svm_type_name(svm_type), quiet, C=C, nu=nu, epsilon=epsilon, weight=weight,
@@ -137,12 +146,16 @@ def train(
     classes = classes_of(estimator, dataset)
     if weight:
         estimator.set_params(class_weight=options.class_weights(weight, classes))
+    if probability:
+        check_probability(estimator, folds)
     if folds is not None:
         cross_validate(estimator, dataset, folds, seed, json, quiet)
         return
     path = model or _default_model(data, classes, estimator)
     check_model_file(path, classes, estimator)
     fit(estimator, dataset, classes, quiet or json)
+    if probability:
+        add_probability(estimator, dataset, seed)
     page = "" if report is None else _page(estimator, dataset)
     if dataset.feature_names is not None:
         estimator.feature_names_in_ = np.asarray(dataset.feature_names, dtype=object)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -18,18 +20,26 @@ _PROBABILITY_GONE = (
 
 
 def _has_probability(estimator) -> bool:
+    if hasattr(estimator, "_pair_sigmoids"):
+        return True
     if estimator.probability == "deprecated" or not estimator.probability:
         raise AttributeError("predict_proba is not available when probability=False")
     return True
 
 
 class ProbabilityMixin:
-    """Probabilities of an SVC, by `CalibratedClassifierCV` after the fit."""
+    """Probabilities of an SVC, by `CalibratedClassifierCV` after the fit.
+
+    Or by a sigmoid for each pair of classes, where a file or scikit-learn's model has them.
+    """
 
     probability: object
     random_state: object
+    classes_: np.ndarray
+    _decisions: Callable
 
     def _finish(self, X, y, sample_weight):
+        self.__dict__.pop("_pair_sigmoids", None)  # those of the last model
         if self.probability == "deprecated":
             return
         warn_user(
@@ -58,6 +68,9 @@ class ProbabilityMixin:
     def predict_proba(self, X):
         """Probabilities of the classes, by Platt's method in cross-validation."""
         check_is_fitted(self)
+        if hasattr(self, "_pair_sigmoids"):
+            values = self._decisions(X, "tasks")
+            return self._pair_sigmoids.probabilities(values, len(self.classes_))
         if not hasattr(self, "_calibrated"):
             raise NotFittedError(
                 "predict_proba is not available when fitted with probability=False"
@@ -73,15 +86,17 @@ class ProbabilityMixin:
     @property
     def probA_(self):
         """Slopes of Platt's sigmoids, where `probability=True`."""
-        return self._sigmoids("a_")
+        return self._sigmoids("a_", "slopes")
 
     @deprecated(f"Attribute `probB_` {_PROBABILITY_GONE}")  # type: ignore[prop-decorator]
     @property
     def probB_(self):
         """Offsets of Platt's sigmoids, where `probability=True`."""
-        return self._sigmoids("b_")
+        return self._sigmoids("b_", "offsets")
 
-    def _sigmoids(self, name: str) -> np.ndarray:
+    def _sigmoids(self, name: str, of_pairs: str) -> np.ndarray:
+        if hasattr(self, "_pair_sigmoids"):
+            return getattr(self._pair_sigmoids, of_pairs)
         if not hasattr(self, "_calibrated"):
             return np.empty(0)
         calibrators = self._calibrated.calibrated_classifiers_[0].calibrators

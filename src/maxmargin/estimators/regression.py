@@ -28,6 +28,9 @@ class BaseSVRegressor(SingleProblemModel):
     def _validate(self, X, y, sample_weight) -> RegressionData:
         return validate_regression_data(self, X, y, sample_weight)
 
+    def _finish(self, X, y, sample_weight) -> None:
+        self.__dict__.pop("_noise", None)  # that of the last model, from a file
+
     def predict(self, X: Any) -> Any:
         """Predicted values of the samples in X.
 

@@ -12,6 +12,7 @@ from sklearn import svm
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators.fitted import set_fitted
+from maxmargin.estimators.pair_sigmoids import PairSigmoids
 from maxmargin.estimators.prediction import KernelModel
 
 # Parameters whose values differ between the two, or that only one of them has a use for.
@@ -43,12 +44,6 @@ def from_sklearn(fitted: Any, model_class: type[KernelModel]) -> KernelModel:
             f"Expected a fitted sklearn.svm.{expected.__name__}, got {type(fitted).__name__}."
         )
     check_is_fitted(fitted)
-    if getattr(fitted, "probability", False) not in ("deprecated", False):
-        warnings.warn(
-            "Probabilities are not carried over; wrap the model in CalibratedClassifierCV.",
-            UserWarning,
-            stacklevel=3,
-        )
     model = model_class(
         **_shared(fitted, model_class),
         cache_size=fitted.cache_size,
@@ -75,6 +70,10 @@ def from_sklearn(fitted: Any, model_class: type[KernelModel]) -> KernelModel:
         class_weight=None if classes is None else fitted.class_weight_.copy(),
     )
     model.n_iter_ = copy(fitted.n_iter_)
+    if getattr(fitted, "probability", False) not in ("deprecated", False):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # as the parameter they come from
+            model._pair_sigmoids = PairSigmoids(fitted.probA_.copy(), fitted.probB_.copy())
     _copy_features(fitted, model)
     if callable(fitted.kernel):
         model._X_fit = fitted._BaseLibSVM__Xfit
@@ -91,8 +90,10 @@ def to_sklearn(model):
             "with multi_class='ovo', not 'ovr'."
         )
     automatic = model.cache_size == "auto"
+    sigmoids = getattr(model, "_pair_sigmoids", None)
     fitted = their_class(
         **_shared(model, their_class),
+        **({} if sigmoids is None else {"probability": True}),
         cache_size=_SKLEARN_CACHE_MB if automatic else model.cache_size,
         verbose=bool(model.verbose),
     )
@@ -115,9 +116,9 @@ def to_sklearn(model):
             "dual_coef_": pack(sign * dual_coef),
             "_intercept_": intercept,
             "intercept_": sign * intercept,
-            "_probA": np.empty(0),
-            "_probB": np.empty(0),
-            "_effective_probability": False,
+            "_probA": np.empty(0) if sigmoids is None else sigmoids.slopes.copy(),
+            "_probB": np.empty(0) if sigmoids is None else sigmoids.offsets.copy(),
+            "_effective_probability": sigmoids is not None,
             "_gamma": model._gamma,
             "_sparse": model._sparse,
             "fit_status_": int(hasattr(model, "fit_report_") and model.fit_status_),

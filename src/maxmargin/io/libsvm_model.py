@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.estimators.one_class import OneClassSVM
 from maxmargin.io import libsvm_data
 from maxmargin.io.files import DataError, atomic_write, display_name, open_binary
 from maxmargin.io.model_schema import MODELS, fitted_model, has_classes, kind_of
@@ -78,7 +79,8 @@ def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None)
         It predicts what `svm-predict` does, ties included; `classes_` of more than two
         classes are therefore in the file's order. There is no `fit_report_`, and
         `support_` counts the support vectors where the file does not say which samples
-        they were. C, nu and epsilon are not in the file; probabilities are read over.
+        they were. C, nu and epsilon are not in the file. Where it has probabilities,
+        a classifier has `predict_proba`; those of a one-class model are read over.
 
     Raises
     ------
@@ -144,11 +146,22 @@ def _header(model: Any, labels: list[int]) -> str:
         "rho " + " ".join(map(repr, (-model._intercept_).tolist())),
     ]
     if labels:
-        lines += [
-            "label " + " ".join(map(str, labels)),
-            "nr_sv " + " ".join(map(str, model._n_support.tolist())),
-        ]
+        lines.append("label " + " ".join(map(str, labels)))
+    lines += [
+        f"{name} " + " ".join(map(repr, numbers.tolist()))
+        for name, numbers in _probabilities(model).items()
+    ]
+    if labels:
+        lines.append("nr_sv " + " ".join(map(str, model._n_support.tolist())))
     return "\n".join([*lines, "SV"]) + "\n"
+
+
+def _probabilities(model: Any) -> dict[str, np.ndarray]:
+    """What svm-train's -b 1 adds: sigmoids of pairs, or the scale of the noise of a regression."""
+    if hasattr(model, "_pair_sigmoids"):
+        sigmoids = model._pair_sigmoids
+        return {"probA": sigmoids.slopes, "probB": sigmoids.offsets}
+    return {"probA": np.array([model._noise])} if hasattr(model, "_noise") else {}
 
 
 def _vectors(model: Any):
@@ -221,7 +234,10 @@ def _parts(header: dict[str, list[str]], kind: type) -> tuple[dict[str, Any], di
         return parts | _class_parts(header, n_classes, total), parameters
     if n_classes != _NO_CLASSES:
         raise ValueError(f"nr_class must be {_NO_CLASSES} where there are none, not {n_classes}.")
-    return parts | {"n_support": np.array([total])}, parameters
+    parts["n_support"] = np.array([total])
+    if "probA" in header and kind is not OneClassSVM:
+        parts["noise"] = np.array(_numbers(header, "probA", float))
+    return parts, parameters
 
 
 def _class_parts(header: dict[str, list[str]], n_classes: int, total: int) -> dict[str, Any]:
@@ -236,7 +252,10 @@ def _class_parts(header: dict[str, list[str]], n_classes: int, total: int) -> di
         raise ValueError(f"a model must have at least 2 classes, not {n_classes}.")
     if total != n_support.sum() or (n_support < 0).any():
         raise ValueError(f"total_sv is {total}, but nr_sv is {shown(' '.join(header['nr_sv']))}.")
-    return {"classes": labels, "n_support": n_support}
+    probabilities = {
+        key: np.array(_numbers(header, key, float)) for key in ("probA", "probB") if key in header
+    }
+    return {"classes": labels, "n_support": n_support} | probabilities
 
 
 def _numbers(header: dict[str, list[str]], key: str, kind: type, count: int | None = None) -> list:
@@ -335,6 +354,8 @@ def _ascending(parts: dict[str, Any]) -> dict[str, Any]:
     rows = np.roll(np.arange(parts["n_support"].sum()), parts["n_support"][1])
     turned = {key: parts[key][::-1].copy() for key in ("classes", "n_support")}
     turned |= {"dual_coef": -parts["dual_coef"][:, rows], "intercept": -parts["intercept"]}
+    if "probB" in parts:
+        turned["probB"] = -parts["probB"]
     if "support" in parts:
         return parts | turned | {"support": parts["support"][rows]}
     entries = (parts["data"], parts["indices"], parts["indptr"])

@@ -168,6 +168,11 @@ def _arrays(model: Any) -> dict[str, np.ndarray]:
         arrays["n_iter"] = np.atleast_1d(model.n_iter_)
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names"] = np.asarray(model.feature_names_in_, dtype=str)
+    if hasattr(model, "_pair_sigmoids"):
+        arrays["probA"] = model._pair_sigmoids.slopes
+        arrays["probB"] = model._pair_sigmoids.offsets
+    if hasattr(model, "_noise"):
+        arrays["noise"] = np.array([model._noise])
     vectors = model.support_vectors_
     if not model._sparse:
         return arrays | {"vectors": vectors}
@@ -178,7 +183,10 @@ def _check_kernel(model: Any) -> None:
     if callable(model.kernel):
         raise ValueError("A model file cannot hold a kernel that is a Python function.")
     if hasattr(model, "_calibrated"):
-        raise ValueError("A model file cannot hold probabilities; fit with probability=False.")
+        raise ValueError(
+            "A model file cannot hold the probabilities of probability=True; fit without it, or "
+            "train with maxmargin train -b 1."
+        )
 
 
 def _stored_labels(classes: np.ndarray) -> np.ndarray:

@@ -16,8 +16,9 @@ from maxmargin.estimators.classification import BaseSVClassifier
 from maxmargin.estimators.fitted import set_fitted
 from maxmargin.estimators.nu_svc import NuSVC
 from maxmargin.estimators.one_class import OneClassSVM
+from maxmargin.estimators.pair_sigmoids import PairSigmoids
 from maxmargin.estimators.prediction import KernelModel
-from maxmargin.estimators.regression import SVR, NuSVR
+from maxmargin.estimators.regression import SVR, BaseSVRegressor, NuSVR
 from maxmargin.estimators.svc import SVC
 from maxmargin.io.files import DataError, brief
 from maxmargin.io.schema import Array, Number, Part, Text, shown
@@ -51,7 +52,12 @@ _OPTIONAL: dict[str, Part] = {
     "n_iter": Array("iu", ("n_problems",), at_least=0),
     "feature_names": Array("U", ("n_features",)),
 }
-_OPTIONAL_OF_CLASSES: dict[str, Part] = {"class_weight": Array("f", ("n_groups",), at_least=0)}
+_OPTIONAL_OF_CLASSES: dict[str, Part] = {
+    "class_weight": Array("f", ("n_groups",), at_least=0),
+    "probA": Array("f", ("n_problems",)),
+    "probB": Array("f", ("n_problems",)),
+}
+_OPTIONAL_OF_NUMBERS: dict[str, Part] = {"noise": Array("f", (1,), at_least=0)}
 # Support vectors are a table, or the parts of a CSR matrix, or with a precomputed kernel nothing.
 _DENSE: dict[str, Part] = {"vectors": Array("f", ("n_vectors", "n_features"))}
 _SPARSE: dict[str, Part] = {
@@ -87,6 +93,8 @@ def fitted_model(
         if has_classes(kind):
             parts = {"multi_class": model.multi_class} | parts
             head, optional = _CLASSES | _HEAD, _OPTIONAL | _OPTIONAL_OF_CLASSES
+        elif issubclass(kind, BaseSVRegressor):
+            optional = _OPTIONAL | _OPTIONAL_OF_NUMBERS
         sizes = _sizes(head, parts)
         sparse = "data" in parts
         by_kernel = parts["kernel"] == "precomputed"
@@ -98,6 +106,7 @@ def fitted_model(
             raise ValueError(f"its array {shown(min(unknown))} is not known.")
         _check_samples(parts, sizes)
         _set(model, parts, sizes, sparse and not by_kernel)
+        _set_probabilities(model, parts, sizes)
     except DataError:
         raise
     except ValueError as error:
@@ -201,6 +210,20 @@ def _set(model: Any, parts: dict[str, Any], sizes: Mapping[str, int], sparse: bo
         model.n_iter_ = model._iterations(parts["n_iter"])
     if "feature_names" in parts:
         model.feature_names_in_ = parts["feature_names"].astype(object)
+
+
+def _set_probabilities(model: Any, parts: dict[str, Any], sizes: Mapping[str, int]) -> None:
+    """What LIBSVM's -b 1 adds to a model, where the file has it."""
+    if "noise" in parts:
+        model._noise = float(parts["noise"][0])
+    given = [part for part in ("probA", "probB") if part in parts]
+    if not given:
+        return
+    if len(given) < 2:
+        raise ValueError(f"there is {given[0]}, but not the other of probA and probB.")
+    if sizes["n_groups"] > 2 and model.multi_class == "ovr":
+        raise ValueError("probA and probB are of pairs of classes, and this model has none.")
+    model._pair_sigmoids = PairSigmoids(*(parts[part].astype(np.float64) for part in given))
 
 
 def _floats(values: np.ndarray) -> np.ndarray:
