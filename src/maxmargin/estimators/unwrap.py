@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators.prediction import KernelModel
@@ -51,7 +50,7 @@ def unwrap(model) -> Unwrapped:
     if isinstance(model, KernelModel):
         check_is_fitted(model)
         return Unwrapped(model)
-    if isinstance(model, Pipeline):
+    if _is_pipeline(model):
         inner = unwrap(model.steps[-1][1])
         steps = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
         # Samplers, which other libraries put into pipelines, pass new samples on as they are.
@@ -74,10 +73,15 @@ def fit_report(model) -> FitReport:
     return svm.fit_report_
 
 
+def _is_pipeline(model) -> bool:
+    """Without the class itself, whose import takes longer than a small prediction."""
+    return hasattr(model, "steps") and hasattr(model, "named_steps")
+
+
 def svm_of(model) -> Any:
     """The SVM of a model that need not be fitted, or None."""
     while model is not None and not isinstance(model, KernelModel):
-        if isinstance(model, Pipeline):
+        if _is_pipeline(model):
             model = model.steps[-1][1]
         else:
             model = next((getattr(model, name) for name in _GIVEN if hasattr(model, name)), None)
