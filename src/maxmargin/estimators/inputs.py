@@ -192,6 +192,7 @@ def is_dask_collection(X) -> bool:
 
 def validate_features(estimator, X, y="no_validation", *, reset: bool = True):
     """scikit-learn's checks of X (and y); numbers of up to 64 bits stay as they are."""
+    X, y = _in_numpy(X), _in_numpy(y)
     if sp.issparse(X):
         if estimator.kernel == "precomputed":
             raise TypeError("Sparse precomputed kernels are not supported.")
@@ -208,6 +209,17 @@ def validate_features(estimator, X, y="no_validation", *, reset: bool = True):
     if X.dtype.kind not in "fiub":
         X = X.astype(np.float64)
     return (X, y) if y is not None else X
+
+
+def _in_numpy(values):
+    """An array of another library in main memory as one of NumPy, on which all solvers work.
+
+    PyTorch, array-api-strict and JAX say by DLPack's protocol that they are arrays; data frames
+    do not, and keep the names of their columns.
+    """
+    if hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray):
+        return np.asarray(values)
+    return values
 
 
 def valid_csr(X):
