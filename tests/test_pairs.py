@@ -3,6 +3,7 @@
 import itertools
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -97,6 +98,29 @@ def test_one_group_of_all_samples(monkeypatch, mode):
     found = solve(batch, kernel)
     assert found.coefficients.shape == (3, len(y))
     check_optimal(found, batch, oracle.kernel_values(X, X, gamma=0.3), 1e-4 + 1e-9)
+
+
+@pytest.mark.parametrize("mode", ["all values", "rows"])
+def test_steps_of_the_samples_that_may_still_move(monkeypatch, mode):
+    """Problems whose steps crawl go on without the samples that stay at a bound."""
+    monkeypatch.setattr(batch_module, "_wants_all_values", lambda *_: mode == "all values")
+    X, y = clouds([100, 80, 90], n_features=10, spread=1.5)
+    batch = pairs_of(y, C=2.0)
+    kernel = FeatureKernelMatrix(X, KernelFunction("linear"), np.float64)
+    found = solve(batch, kernel)
+    assert (found.n_iter > 8 * batch.sizes).any() and (found.status == CONVERGED).all()
+    check_optimal(found, batch, X @ X.T, 1e-3)
+
+
+@pytest.mark.parametrize("sizes", [[9, 12], [7, 9, 11], [30, 31]], ids=str)
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_few_samples_are_solved_to_the_exact_optimum(sizes, kernel):
+    X, y = clouds(sizes)
+    batch = replace(pairs_of(y, C=3.0), refine=True)
+    function = KernelFunction(kernel, 0.3)
+    found = solve(batch, FeatureKernelMatrix(X, function, np.float64))
+    assert (found.status == CONVERGED).all()
+    check_optimal(found, batch, oracle.kernel_values(X, X, kernel, 0.3), 1e-11)
 
 
 def test_values_of_the_user():

@@ -20,6 +20,7 @@ class Run:
     cache_bytes : memory that kernel values may take
     start : a β to start from, feasible or nearly so, or None
     start_residual : p − Kβ at the start, where it is known
+    start_steps : pair steps that led to the start
     random_state : seed for solvers that draw random numbers
     provisional : whether the answer will be judged by others: the solver then need not
         certify it in float64 and does not refine it
@@ -31,6 +32,7 @@ class Run:
     cache_bytes: int = 200 * 2**20
     start: np.ndarray | None = None
     start_residual: np.ndarray | None = None
+    start_steps: int = 0
     random_state: int = 0
     provisional: bool = False
     refine: bool = True

@@ -102,7 +102,8 @@ class LocalSource(TrainingSource):
                 def solve(item) -> Outcome:
                     task, (problem, run), (_, n_iter) = item
                     with watch.problem(n_iter) as monitor:
-                        outcome = _solve(working, task, problem, replace(run, monitor=monitor))
+                        run = replace(run, monitor=monitor, start_steps=n_iter)
+                        outcome = _solve(working, task, problem, run)
                     beyond = task.n_beyond_bounds(self.data, outcome.beta, problem.kernel.scale)
                     if beyond:
                         outcome = outcome.not_separable(beyond)

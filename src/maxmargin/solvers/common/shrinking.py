@@ -14,14 +14,14 @@ def settled(
     problem: Problem, beta, residual, levels: tuple[float, ...], margin: float
 ) -> np.ndarray:
     """Whether a sample is at a bound or kink, and by more than `margin` from leaving it."""
-    return _settled(
+    return settled_samples(
         beta, residual, problem.lower, problem.upper, problem.epsilon, problem.by_sign,
         levels[0], levels[-1], margin,
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def _settled(beta, residual, lower, upper, epsilon, by_sign, positive, negative, margin):
+def settled_samples(beta, residual, lower, upper, epsilon, by_sign, positive, negative, margin):
     at_rest = np.empty(beta.size, np.bool_)
     for t in range(beta.size):
         value = beta[t]

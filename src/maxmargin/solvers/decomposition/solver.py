@@ -80,7 +80,10 @@ class _BlockRun(CertifiedRun):
         return taken | self.seconds_by_part()
 
     def until_certified(self) -> Status:
-        if self.problem.n <= self.size and self._solved_at_once():
+        n = self.problem.n
+        if self.run.start_steps:
+            self.second_order.count_round(n, n, self.run.start_steps, 0)
+        if n <= self.size and self._solved_at_once():
             return Status.CONVERGED
         return super().until_certified()
 
@@ -94,8 +97,11 @@ class _BlockRun(CertifiedRun):
             return False
         start = time.perf_counter()
         tol = constants.TARGET * self.run.tol * (_REFINED_TOL if self.refines else 1.0)
-        limit = min(constants.STEPS_PER_ROUND, self.monitor.iterations_left(0))
-        beta, residual, self.n_iter = steps_in_memory(problem, self.run, K, tol, limit)
+        limit = constants.STEPS_PER_ROUND - self.run.start_steps
+        limit = max(STEPS_PER_SAMPLE * problem.n, limit)
+        beta, residual, self.n_iter = steps_in_memory(
+            problem, self.run, K, tol, min(limit, self.monitor.iterations_left(0))
+        )
         self.second_order.count_round(problem.n, problem.n, self.n_iter, 0)
         if self.refines and self.monitor.should_stop(self.n_iter) is None:
             beta = solve_free(problem, beta, residual)
@@ -120,6 +126,8 @@ class _BlockRun(CertifiedRun):
         # A little less than tol leaves the drift of the residual its room.
         target = constants.TARGET * tol
         last_step = self.n_iter + steps_per_pass(problem.n)
+        if self.run.start_steps and self.rounds == 0 and self._second_order_step(active):
+            violation, intercept = active.violation_and_intercept()
         while stop is None and rounds < max_rounds and self.n_iter < last_step:
             if violation <= target:
                 # Where none is set aside, the certificate is the better look, for the same price.

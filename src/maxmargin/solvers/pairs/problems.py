@@ -8,15 +8,18 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from maxmargin import constants
 from maxmargin.compiled import inner
 from maxmargin.optimality import FEASIBLE, extremes, feasibility, gap_of, pair_and_level
 from maxmargin.solvers.pairs.rows import fetch
 from maxmargin.solvers.pairs.steps import (
     LIMIT,
+    OPTIMAL,
     SMALL,
     TOO_MUCH,
     least_curvature,
     pair_steps,
+    steps_of_active,
     steps_of_few,
 )
 
@@ -25,14 +28,16 @@ CONVERGED, STEP_LIMIT, HARD = 0, 1, 2
 # Part of tol that the steps aim at, and how often they begin again from an exact residual.
 _TARGET = 0.9
 _PASSES = 5
-# Steps after which a problem is hard: where they crawl, second-order steps of the block method are
-# faster. Few steps cost less than to hand it over.
-_FEW_STEPS = 4000
-_STEPS_PER_SAMPLE = 16
+# Steps per sample, and at least, after which samples that stay at a bound are left out.
+_STEPS_PER_SAMPLE = 8
+_WORTH_A_LOOK = 1000
+# Kernel values that steps read in the time of second-order steps of the block method, which are
+# faster where pair steps crawl.
+_READ_BEFORE_HARD = 6_000_000
 # Part of tol that counts as the exact optimum, and the steps per sample that may lead there: a
 # problem that takes more is left to the solution of a linear system.
 _EXACT = 1e-9
-_STEPS_TO_EXACT = 100
+_STEPS_TO_EXACT = 300
 _ULPS = 8.0
 # Part of its range within which a β of a start is put on its bound, and of Σ|β| that is rounding.
 _SNAP = 1e-12
@@ -170,7 +175,7 @@ def _solve(place, vectors, linear, rows, memory, on_demand, store, room, source,
     free, stop = room
     # Of one type from the start: for a literal zero Numba would compile all that is called anew.
     fetched, computed, steps, passes, worst = _ZERO, _ZERO, _ZERO, 0, np.inf
-    few = n <= SMALL
+    few, all_moved = n <= SMALL, True
     if few:
         free, values = _gather(
             place, residual, rows, memory, on_demand, store, free, stop, source, small
@@ -178,7 +183,7 @@ def _solve(place, vectors, linear, rows, memory, on_demand, store, room, source,
         if values < 0:
             return HARD, 0, 0
         computed += values
-    reason = LIMIT
+    reason = OPTIMAL
     while True:
         # p − Kβ from scratch, from float64 values: the certificate's residual.
         for t in range(n):
@@ -196,7 +201,7 @@ def _solve(place, vectors, linear, rows, memory, on_demand, store, room, source,
                 computed += values
             _subtract(residual, 0, first, memory, rows[0][t], beta[t])
             _subtract(residual, first, n, memory, rows[1][t], beta[t])
-        violation, _ = _violation_and_intercept(beta, residual, lower, upper)
+        violation, level = _violation_and_intercept(beta, residual, lower, upper)
         if violation <= tol and refine:
             refine, worst = False, np.inf
             tol = max(_EXACT * tol, _rounding_of_residual(beta, diagonal))
@@ -205,25 +210,38 @@ def _solve(place, vectors, linear, rows, memory, on_demand, store, room, source,
             return CONVERGED, steps, computed
         if steps >= max_steps:
             return STEP_LIMIT, steps, computed
-        passes += 1
-        if reason == TOO_MUCH or not violation < worst or passes > _PASSES:
+        if reason == OPTIMAL and all_moved:  # but for what the steps' residual lacks
+            passes += 1
+            if not violation < worst or passes > _PASSES:
+                return HARD, steps, computed
+            worst = violation
+        allowed = min(budget // n, _steps_before_hard(n)) - steps
+        if reason == TOO_MUCH or allowed <= 0:
             return HARD, steps, computed
-        worst = violation
-        most = min(budget // n, max(_FEW_STEPS, _STEPS_PER_SAMPLE * n))
-        most = min(max_steps - steps, max(0, most - steps))
+        most = min(max_steps - steps, allowed, max(_STEPS_PER_SAMPLE * n, _WORTH_A_LOOK))
+        target, taken = _TARGET * tol, _ZERO
         if few:
-            reason, taken = steps_of_few(
-                small, beta, residual, lower, upper, least_curvature(diagonal), _TARGET * tol, most
-            )
-        else:
+            least = least_curvature(diagonal)
+            reason, taken = steps_of_few(small, beta, residual, lower, upper, least, target, most)
+        elif reason == LIMIT:
+            reason, taken = steps_of_active(
+                place, vectors, level, violation, rows, memory, on_demand, store, source, target,
+                most,
+            )  # fmt: skip
+        all_moved = few or taken == 0
+        if all_moved and not few:
             reason, taken, free, fetched, values = pair_steps(
                 place, vectors, rows, memory, on_demand, store, free, stop, source, fetched,
-                _TARGET * tol, most,
+                target, most,
             )  # fmt: skip
             computed += values
         steps += taken
-        if reason == LIMIT and steps < max_steps:
-            reason = TOO_MUCH
+
+
+@inner()
+def _steps_before_hard(n):
+    """Steps after which a problem is left to the block method."""
+    return max(_STEPS_PER_SAMPLE * n, min(constants.STEPS_PER_ROUND, _READ_BEFORE_HARD // n))
 
 
 @inner()

@@ -21,13 +21,17 @@ from maxmargin.solvers.common.pair_steps import (
     gains_of_block,
     update_block,
 )
+from maxmargin.solvers.common.shrinking import settled_samples
 from maxmargin.solvers.pairs.rows import fetch
 
 _BLOCK = 512
 # Up to this many samples plain loops are faster than vectors, whose slices have to be made.
 SMALL = 32
+# Samples whose kernel values are gathered for steps without the others.
+_MOST_ACTIVE = 1024
 # Why the steps ended: within tol; at the limit; without memory for a row, or beyond the budget.
 OPTIMAL, LIMIT, TOO_MUCH = 0, 1, 2
+_ZERO = np.int64(0)
 
 
 @inner()
@@ -195,6 +199,46 @@ def pair_steps(
         )
         steps += 1
     return OPTIMAL, steps, free, fetched, computed
+
+
+@inner()
+def steps_of_active(
+    place, vectors, level, margin, rows, memory, on_demand, store, source, tol, max_steps
+):  # fmt: skip
+    """Steps of the samples that may still move; the residual of the others stays as it was.
+
+    `level` and `margin` are the intercept and the violation. No step is taken where the samples
+    are too many, or the row of one of them is not there.
+    """
+    beta, residual, lower, upper, diagonal = vectors
+    first, m = place[1] - place[0], _ZERO
+    at_rest = settled_samples(beta, residual, lower, upper, 0.0, False, level, level, margin)
+    active = np.empty(beta.size, np.int64)
+    for t in range(beta.size):
+        if not at_rest[t]:
+            if rows[0][t] < 0:
+                return LIMIT, 0
+            active[m] = t
+            m += 1
+    if not 2 <= m <= _MOST_ACTIVE:
+        return LIMIT, 0
+    block, at, work, of_active = (
+        np.empty(m * m), np.empty((2, m), np.int64), np.empty((4, m)), np.empty(m, np.float32)
+    )  # fmt: skip
+    for a in range(m):
+        t = active[a]
+        work[0, a], work[1, a], work[2, a], work[3, a] = beta[t], residual[t], lower[t], upper[t]
+        at[0, a], at[1, a], of_active[a] = a * m, 0, diagonal[t]
+        for b in range(m):
+            block[a * m + b] = _value(memory, rows[0], rows[1], first, t, active[b])
+    alone = _ZERO, _ZERO + m, _ZERO, _ZERO, place[4], place[5]
+    reason, steps, _, _, _ = pair_steps(
+        alone, (work[0], work[1], work[2], work[3], of_active), (at[0], at[1]), block, on_demand,
+        store, _ZERO, _ZERO, source, _ZERO, tol, max_steps,
+    )  # fmt: skip
+    for a in range(m):
+        beta[active[a]] = work[0, a]
+    return reason, steps
 
 
 @inner(error_model="numpy")
