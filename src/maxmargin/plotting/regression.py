@@ -22,7 +22,7 @@ class RegressionDisplay:
     curve_ : the function
     tube_ : the band of half-width ε around it; None where ε is not known
     points_, free_, bounded_ : the markers of the samples, of the support vectors on the wall of the
-        tube (0 < |β| < C), and of those outside, at the bound C; None where there are none
+        tube (0 < ``|β|`` < C), and of those outside, at the bound C; None where there are none
     """
 
     def __init__(
