@@ -322,3 +322,17 @@ def test_models_go_to_sklearn_and_back(kind, sparse):
     assert type(again.n_iter_) is type(theirs.n_iter_)
     with pytest.raises(TypeError, match="Expected a fitted sklearn"):
         type(model).from_sklearn(sklearn.svm.SVC())
+
+
+@pytest.mark.parametrize("kind", ["epsilon_svr", "nu_svr"])
+@pytest.mark.parametrize("gamma", [0.5, 8.0])
+def test_a_large_cost_is_solved_by_second_order_steps(kind, gamma):
+    """By a factor of low rank where there is one, also where two sums of β are fixed."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (1500, 3))
+    y = np.sin(4 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=1500)
+    model = KINDS[kind](C=1e4, gamma=gamma).fit(X, y)
+    report = model.fit_report_
+    assert report.status == "converged" and report.kkt_violation <= 1e-3
+    steps = report.problems[0].details["second_order"]
+    assert "low-rank IRWLS" in steps if gamma < 1 else steps

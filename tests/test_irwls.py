@@ -8,12 +8,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 import oracle
 from maxmargin import SVC, SVR, OneClassSVM
+from maxmargin.formulations import epsilon_svr, nu_svr
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
+from maxmargin.optimality import certify, violation_of
+from maxmargin.problem import Problem
 from maxmargin.solvers import IRWLS
 from maxmargin.solvers.common.low_rank import sampled_factor
 from maxmargin.solvers.common.reweighted import DenseSystem, LowRankSystem, _Gram, solve_stages
+from maxmargin.solvers.common.reweighted_block import solve_block
 from maxmargin.solvers.common.reweighted_steps import (
     balance,
     cholesky,
@@ -136,10 +140,13 @@ def test_exact_step_is_the_minimum_on_the_line():
     lower, upper = np.zeros(40), rng.uniform(0.5, 2, 40)
     u, c = rng.normal(size=40), rng.normal(size=40)
     slope, curvature = c @ np.clip(u, lower, upper) - 3.0, 0.7
-    t = exact_step(u, -c, c, lower, upper, slope, curvature, np.zeros(40))
+    t = exact_step(u, -c, c, lower, upper, slope, curvature, np.zeros(40), np.zeros(40), 0.0)
     derivative = slope + t * curvature - c @ np.clip(u - t * c, lower, upper)
     assert t > 0 and abs(derivative) <= 1e-5
-    assert exact_step(u, -c, c, lower, upper, slope + 4.0, curvature, np.zeros(40)) == 0.0
+    assert (
+        exact_step(u, -c, c, lower, upper, slope + 4.0, curvature, np.zeros(40), np.zeros(40), 0.0)
+        == 0.0
+    )
 
 
 @pytest.mark.parametrize("m", [1, 2, 47, 48, 49, 150])
@@ -415,6 +422,27 @@ def test_engine_ends_at_the_optimum_of_a_regression(C, epsilon):
     assert grow[beta < C].max() - shrink[beta > -C].min() <= 1e-3
     objective = 0.5 * beta @ K @ beta - y @ beta + epsilon * np.abs(beta).sum()
     assert_allclose(-decrease, objective, rtol=1e-8)
+
+
+@pytest.mark.parametrize("C", [1.0, 1e4])
+@pytest.mark.parametrize("two_sums", [False, True])
+def test_a_block_is_solved_with_one_sum_and_with_two(C, two_sums):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (300, 2))
+    y = np.sin(4 * X[:, 0]) + 0.3 * rng.normal(size=300)
+    K = matrix(X)
+    fields = nu_svr(y, np.full(300, C), 0.4) if two_sums else epsilon_svr(y, np.full(300, C), 0.2)
+    problem = Problem(PrecomputedKernelMatrix(K), **fields)
+    beta = problem.feasible()
+    violation, levels = violation_of(problem, beta, y - K @ beta)
+    new = solve_block(
+        problem, K, np.arange(300), beta, y - K @ beta, levels, violation, (1.0, 1e-4),
+        lambda steps, state: None,
+    )  # fmt: skip
+    certificate = certify(problem, new)
+    assert certificate.feasible and certificate.kkt_violation <= 1e-3
+    if two_sums:
+        assert certificate.levels[0] > certificate.levels[1]
 
 
 def test_balance_does_not_pass_through_a_kink():

@@ -14,10 +14,11 @@ import numpy as np
 
 from maxmargin import constants
 from maxmargin.optimality import violation_of
-from maxmargin.problem import Problem, nearest_feasible
+from maxmargin.problem import Problem, nearest_feasible, sums_of
 from maxmargin.solvers.common.free_system import solve_free
 from maxmargin.solvers.common.low_rank import expected_rank, sampled_factor
 from maxmargin.solvers.common.reweighted import LowRankSystem, solve_stages
+from maxmargin.solvers.common.reweighted_block import ROUNDING_OF_SUM, tube_of, widths_of
 
 _CANDIDATES = 1024
 # Accuracy of the factor relative to the diagonal: what it lacks times C must stay small, or the
@@ -30,16 +31,6 @@ _CORNER = 0.25
 _WIDER_CORNER = 100.0
 # Far from the solution, the part of the diagonal that the first systems add to it.
 _FIRST_RIDGE = 1e-3
-# A bound may be far away, or a sample's weight next to nothing: a weight needs a number that has
-# a meaning beside the kernel values.
-_WIDEST = 1e12
-_NARROWEST = 1e-16
-
-
-def widths_of(problem: Problem) -> np.ndarray:
-    """upper − lower, within what a weight can express."""
-    scale = problem.kernel.scale
-    return np.clip(problem.upper - problem.lower, _NARROWEST / scale, _WIDEST / scale)
 
 
 def _accuracy(problem: Problem) -> float:
@@ -80,15 +71,15 @@ def low_rank_passes(
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """β and residual p − Kβ after passes with K = VVᵀ, and whether they are worth another try.
 
-    Σβ is kept as it is. `watch(steps, state)` is called between blocks of work; `state()`
-    gives violation, objective, β and intercept. If it returns something, the passes end.
+    The sums of β are kept as they are. `watch(steps, state)` is called between blocks of work;
+    `state()` gives violation, objective, β and intercept. If it returns something, the passes end.
     """
-    total, stopped = beta.sum(), []
+    totals, stopped = sums_of(beta, problem.by_sign), []
 
     def state_of(now: np.ndarray) -> tuple[float, float, np.ndarray, float]:
         errors = linear - V @ (V.T @ now)
-        violation, (intercept,) = violation_of(problem, now, errors)
-        return violation, problem.objective(now, errors), now, intercept
+        violation, levels = violation_of(problem, now, errors)
+        return violation, problem.objective(now, errors), now, sum(levels) / len(levels)
 
     def watched(steps: int, now: np.ndarray | None) -> bool:
         if watch(steps, None if now is None else partial(state_of, now)):
@@ -97,15 +88,16 @@ def low_rank_passes(
 
     last_corner = _CORNER * tol
     for _ in range(_PASSES):
-        violation, (b,) = violation_of(problem, beta, residual)
+        violation, levels = violation_of(problem, beta, residual)
         if violation <= constants.TARGET * tol or stopped:
             break
         linear = residual + V @ (V.T @ beta)
-        system = LowRankSystem(V, linear, problem.lower, problem.upper, beta, problem.epsilon)
-        widths = widths_of(problem)
+        tube = tube_of(problem, beta, levels, violation)
+        system = LowRankSystem(V, linear, problem.lower, problem.upper, beta, *tube)
+        b, widths = sum(levels) / len(levels), widths_of(problem)
         corners = (_first_corner(problem, widths, violation), last_corner)
         new = solve_stages(system, widths, 0.0, beta, b, corners, watched)
-        better = None if new is None else _accept(problem, tol, beta, residual, new, total)
+        better = None if new is None else _accept(problem, tol, beta, residual, new, totals)
         if better is not None:
             beta, residual = better
             continue
@@ -129,12 +121,15 @@ def _first_corner(problem: Problem, widths: np.ndarray, violation: float) -> flo
     return max(1.0, _FIRST_RIDGE * scale)
 
 
-def _accept(problem, tol, beta, residual, new, total) -> tuple[np.ndarray, np.ndarray] | None:
+def _accept(problem, tol, beta, residual, new, totals) -> tuple[np.ndarray, np.ndarray] | None:
     """β and residual with the true kernel, if the objective falls; the free samples exactly."""
     if not np.isfinite(new).all():  # a system that rounding left without a solution
         return None
     lower, upper = problem.pieces(new)
-    new = nearest_feasible(new, lower, upper, (total,))
+    new = nearest_feasible(new, lower, upper, totals)
+    off = np.abs(np.subtract(sums_of(new, problem.by_sign), totals)).max()
+    if off > ROUNDING_OF_SUM * np.abs(new).sum():
+        return None
     after = residual - _effect(problem, new - beta)
     if problem.decrease(beta, new, residual, after) <= 0:
         return None

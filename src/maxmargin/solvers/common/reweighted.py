@@ -7,6 +7,7 @@ makes it small.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
@@ -17,91 +18,90 @@ from maxmargin.solvers.common.reweighted_steps import (
     CORNER_RATIO,
     FAR,
     FEW_CHANGES,
-    dense_stage,
     exact_step,
     has_settled,
     place,
 )
 
 _potrf, _potrs = get_lapack_funcs(("potrf", "potrs"), (np.empty((1, 1)),))
-# Operations between two looks at the clock and the keyboard (about 0.1 s).
-_WORK_PER_CALL = 2e9
 _STEPS_PER_STAGE = 100
+# Part of a tube that one step may take away.
+_NEARLY_CLOSED = 0.9
+# Part of the rows of K up to which they are sooner gathered than all of them read.
+_FEW_ROWS = 0.3
 # Rows of V that one thread multiplies at a time.
 _ROWS_OF_V = 2048
 # Rows of V may come and go this often, as a part of those that count, before VᵀV is summed anew.
 _UPDATES = 0.5
 
 
-class DenseSystem:
-    """The problem of a working set with its block of the kernel matrix in memory."""
+class _System(ABC):
+    """The problem of some samples: a point, and Newton steps from it at fixed weights.
 
-    def __init__(self, K: np.ndarray, linear, lower, upper, beta: np.ndarray, epsilon: float = 0.0):
-        self.epsilon = epsilon
-        self.K, self.linear, self.lower, self.upper = K, linear, lower, upper
-        self.total = beta.sum()
-        self.gamma, self.f = beta.copy(), K @ beta
-        # Two at least: the second tells whether the sets repeat, and has the factor of the first.
-        self.steps_per_call = int(max(2, _WORK_PER_CALL // (len(beta) ** 3 / 3 + 1)))
+    Where Σ|β| is fixed as well (`spread`), ε is its multiplier, and part of the point.
 
-    def stage(self, inverse_weights, centre, b, max_steps, last):
-        return dense_stage(
-            self.K, self.linear, self.lower, self.upper, self.epsilon, self.total,
-            inverse_weights, centre, self.gamma, self.f, b, max_steps,
-            0.0 if last else FEW_CHANGES,
-        )  # fmt: skip
-
-    def inside(self, index: np.ndarray) -> np.ndarray:
-        """β of samples between their bounds, as the last system gave it."""
-        return self.gamma[index]
-
-
-class LowRankSystem:
-    """The same with K = VVᵀ: the state is w = Vᵀβ, as if V were features of a linear SVM."""
+    Attributes
+    ----------
+    point : β, or what stands for it
+    f : Kβ
+    """
 
     steps_per_call = 1
+    point: np.ndarray
+    f: np.ndarray
 
-    def __init__(self, V: np.ndarray, linear, lower, upper, beta: np.ndarray, epsilon: float = 0.0):
-        self.V, self.linear, self.lower, self.upper = V, linear, lower, upper
-        self.epsilon = epsilon
+    def __init__(self, linear, lower, upper, beta: np.ndarray, epsilon: float, spread):
+        self.linear, self.lower, self.upper = linear, lower, upper
+        self.epsilon, self.spread = epsilon, spread
         self.total = beta.sum()
-        self.w = V.T @ beta
-        self.f = V @ self.w
         self._beta = beta.copy()
-        self._gram = _Gram(V)
         self._inside = np.empty(0, np.int64)
 
     def inside(self, index: np.ndarray) -> np.ndarray:
+        """β of samples between their bounds, as the last system gave it."""
         return self._beta[index]
 
     def stage(self, inverse_weights, centre, b, max_steps, last):
         """As `dense_stage`."""
         n = len(self.linear)
         u, target, side = np.empty(n), np.empty(n), np.empty(n)
-        data = (inverse_weights, centre, self.lower, self.upper, self.epsilon, u, target, side)
-        place(self.linear, self.f, b, *data)
-        dead = self.epsilon / inverse_weights
+
+        def look() -> None:
+            place(
+                self.linear, self.f, b, inverse_weights, centre, self.lower, self.upper,
+                self.epsilon, u, target, side,
+            )  # fmt: skip
+
+        look()
+        right = self.linear + inverse_weights * centre
         for step in range(1, max_steps + 1):
             inside = np.flatnonzero(side)
-            right = self.linear + inverse_weights * centre - self.epsilon * side
             try:
-                w, f, new_b = self._solve(inside, target, inverse_weights, right, b)
+                point, f, new_b, new_epsilon = self._solve(
+                    inside, target, side, inverse_weights, right, b
+                )
             except np.linalg.LinAlgError:
                 return b, step, False, False
-            direction, image, move_b = w - self.w, f - self.f, new_b - b
+            direction, image, move_b = point - self.point, f - self.f, new_b - b
+            widening = new_epsilon - self.epsilon
             pull = image + move_b
-            slope = self.w @ direction + move_b * self.total
+            slope = self._product(direction, self.point, self.f) + move_b * self.total
+            slope += widening * (self.spread or 0.0)
             t = exact_step(
                 u, -pull / inverse_weights, pull, self.lower, self.upper, slope,
-                direction @ direction, dead,
+                self._product(direction, direction, image), self.epsilon / inverse_weights,
+                widening / inverse_weights, widening,
             )  # fmt: skip
+            if self.epsilon + t * widening <= 0.0 < self.epsilon:  # a tube has a width
+                t = -_NEARLY_CLOSED * self.epsilon / widening
             if t == 0.0:
                 return b, step, True, True
-            self.w = self.w + t * direction
+            self.point = self.point + t * direction
             self.f += t * image
+            self.epsilon += t * widening
             b += t * move_b
             before, last_side = target.copy(), side.copy()
-            place(self.linear, self.f, b, *data)
+            look()
             changed = last_side != side
             changed |= (last_side == 0) & (before != target)
             allowed = 0.0 if last else FEW_CHANGES * len(inside)
@@ -111,45 +111,149 @@ class LowRankSystem:
                 return b, step, True, True
         return b, max_steps, False, True
 
-    def _solve(self, inside, target, inverse_weights, right, b):
-        """Step 1 of Table 1, by the kernel matrix of S₁ or by the inversion lemma: w, Vw, b.
+    def _solve(self, inside, target, side, inverse_weights, right, b):
+        """Step 1 of Table 1: the point, its f, b and ε.
 
-        (K + D) β + b·1 = right for the samples inside.
+        (K + D) β + b·1 + ε·side = right for the samples inside.
         """
         bounded = target.copy()
         bounded[inside] = 0.0
-        rest = self.total - bounded.sum()
+        rest = [self.total - bounded.sum()]
         if len(inside) == 0:
-            w = _sums(self.V, bounded)
-            return w, _times(self.V, w), b - FAR if rest > 0 else b + FAR
-        if len(inside) <= self.V.shape[1]:
-            return self._by_kernel(inside, bounded, rest, inverse_weights, right)
-        return self._by_lemma(inside, bounded, rest, inverse_weights, right)
+            return *self._point_of(bounded), b - FAR if rest[0] > 0 else b + FAR, self.epsilon
+        # One column for each multiplier: b, and ε where it is one.
+        columns = [np.ones(len(side))]
+        if self.spread is None:
+            right = right - self.epsilon * side
+        else:
+            columns.append(side)
+            rest.append(self.spread - np.abs(bounded).sum())
+        point, f, multipliers = self._solve_inside(
+            inside, bounded, np.array(rest), inverse_weights, right, columns
+        )
+        return point, f, multipliers[0], self.epsilon if self.spread is None else multipliers[1]
 
-    def _by_kernel(self, inside, bounded, rest, inverse_weights, right):
-        V, D, w = self.V[inside], inverse_weights[inside], _sums(self.V, bounded)
-        right = right[inside] - V @ w
-        system = V @ V.T
-        system[np.diag_indices_from(system)] += D
-        for_right, for_ones = _solve(system, np.column_stack([right, np.ones(len(D))])).T
-        b = (for_right.sum() - rest) / for_ones.sum()
-        self._beta[inside] = for_right - b * for_ones
+    def _by_kernel(self, K, inside, rest, inverse_weights, right, columns):
+        """β of those inside by their block of the kernel matrix, and the multipliers."""
+        columns = np.column_stack(columns)[inside]
+        K.flat[:: len(K) + 1] += inverse_weights[inside]
+        solved = _solve(K, np.column_stack([right, columns]))
+        for_right, for_columns = solved[:, 0], solved[:, 1:]
+        multipliers = _multipliers(columns.T @ for_columns, columns.T @ for_right - rest)
+        self._beta[inside] = for_right - for_columns @ multipliers
+        return multipliers
+
+    @abstractmethod
+    def _product(self, one, other, image) -> float:
+        """The inner product of two points, the f of the second being `image`."""
+
+    @abstractmethod
+    def _point_of(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The point of a β, and its f."""
+
+    @abstractmethod
+    def _solve_inside(self, inside, bounded, rest, inverse_weights, right, columns):
+        """The point, its f and the multipliers; `bounded` is β of the others, which are fixed."""
+
+
+class DenseSystem(_System):
+    """The problem of a working set with its block of the kernel matrix in memory."""
+
+    def __init__(
+        self, K: np.ndarray, linear, lower, upper, beta: np.ndarray, epsilon: float = 0.0,
+        spread: float | None = None,
+    ):  # fmt: skip
+        super().__init__(linear, lower, upper, beta, epsilon, spread)
+        self.K = K
+        self.point, self.f = beta.copy(), self._times(beta)
+        self._bounded, self._f_bounded = self.point, self.f
+
+    def _product(self, one, other, image):
+        return one @ image
+
+    def _times(self, beta: np.ndarray) -> np.ndarray:
+        with blas_threads(2.0 * self.K.size):
+            return self.K @ beta
+
+    def _point_of(self, beta):
+        """From the last one, where few samples have met a bound or left it since."""
+        changed = np.flatnonzero(beta != self._bounded)
+        if len(changed) < _FEW_ROWS * len(beta):
+            move = (beta - self._bounded)[changed]
+            self._f_bounded = self._f_bounded + move @ self.K[changed]
+        else:
+            self._f_bounded = self._times(beta)
+        self._bounded = beta
+        return beta, self._f_bounded
+
+    def _solve_inside(self, inside, bounded, rest, inverse_weights, right, columns):
+        _, f = self._point_of(bounded)
+        multipliers = self._by_kernel(
+            self.K[np.ix_(inside, inside)], inside, rest, inverse_weights,
+            right[inside] - f[inside], columns,
+        )  # fmt: skip
+        point, within = bounded.copy(), np.zeros(len(bounded))
+        point[inside] = within[inside] = self._beta[inside]
+        return point, f + self._times(within), multipliers
+
+
+class LowRankSystem(_System):
+    """The same with K = VVᵀ: the point is w = Vᵀβ, as if V were features of a linear SVM."""
+
+    def __init__(
+        self, V: np.ndarray, linear, lower, upper, beta: np.ndarray, epsilon: float = 0.0,
+        spread: float | None = None,
+    ):  # fmt: skip
+        super().__init__(linear, lower, upper, beta, epsilon, spread)
+        self.V, self._gram = V, _Gram(V)
+        self.point, self.f = self._point_of(beta)
+
+    def _product(self, one, other, image):
+        return one @ other
+
+    def _point_of(self, beta):
+        w = _sums(self.V, beta)
+        return w, _times(self.V, w)
+
+    def _solve_inside(self, inside, bounded, rest, inverse_weights, right, columns):
+        if len(inside) > self.V.shape[1]:
+            return self._by_lemma(inside, bounded, rest, inverse_weights, right, columns)
+        V, w = self.V[inside], _sums(self.V, bounded)
+        multipliers = self._by_kernel(
+            V @ V.T, inside, rest, inverse_weights, right[inside] - V @ w, columns
+        )
         w += V.T @ self._beta[inside]
-        return w, _times(self.V, w), b
+        return w, _times(self.V, w), multipliers
 
-    def _by_lemma(self, inside, bounded, rest, inverse_weights, right):
-        """w = (1 + VᵀAV)⁻¹ (Vᵀ(bounded + A right) − b VᵀA1), A the weights of those inside."""
+    def _by_lemma(self, inside, bounded, rest, inverse_weights, right, columns):
+        """w = (1 + VᵀAV)⁻¹ (Vᵀ(bounded + A right) − b VᵀA1), A the weights of those inside.
+
+        With Σ|β| fixed, − ε VᵀA side is added to it.
+        """
         weights = np.zeros(len(bounded))
         weights[inside] = 1.0 / inverse_weights[inside]
         system = self._gram.of(inside, 1.0 / inverse_weights)
         system[np.diag_indices_from(system)] += 1.0
-        rights = [_sums(self.V, bounded + weights * right), _sums(self.V, weights)]
-        w_right, w_ones = _solve(system, np.column_stack(rights)).T
-        f_right, f_ones = _times(self.V, w_right), _times(self.V, w_ones)
-        b = (weights @ (right - f_right) - rest) / (weights @ (1.0 - f_ones))
-        f = f_right - b * f_ones
-        self._beta[inside] = (weights * (right - b - f))[inside]
-        return w_right - b * w_ones, f, b
+        rights = [_sums(self.V, bounded + weights * right)]
+        rights += [_sums(self.V, weights * column) for column in columns]
+        solved = _solve(system, np.column_stack(rights)).T
+        f_right, *f_columns = (_times(self.V, one) for one in solved)
+        left = [weights * (column - f) for column, f in zip(columns, f_columns)]
+        multipliers = _multipliers(
+            np.array([[column @ one for one in left] for column in columns]),
+            np.array([(weights * column) @ (right - f_right) for column in columns]) - rest,
+        )
+        f = f_right - sum(m * one for m, one in zip(multipliers, f_columns))
+        rest_of = right - f - sum(m * column for m, column in zip(multipliers, columns))
+        self._beta[inside] = (weights * rest_of)[inside]
+        return solved[0] - multipliers @ solved[1:], f, multipliers
+
+
+def _multipliers(system: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The multipliers of the sums; of the least size where samples of one side alone are left."""
+    if len(right) == 1:
+        return right / system[0]
+    return np.linalg.lstsq(system, right, rcond=None)[0]
 
 
 # One vector at a time: BLAS multiplies two of them, as a matrix, three times as slowly. The parts

@@ -86,34 +86,42 @@ def _solve_factored(L, m, x):
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _sum_on_line(t, u, du, c, lower, upper, dead):
-    """Σ c·clip(u + t·du), and its derivative in t; nothing where |u + t·du| is within `dead`."""
+def _sum_on_line(t, u, du, c, lower, upper, dead, ddead, widening):
+    """Σ c·β + widening·Σ|β| for β = clip(u + t·du), and its derivative in t.
+
+    β is zero where |u + t·du| is within dead + t·ddead, and less by as much elsewhere.
+    """
     value = 0.0
     derivative = 0.0
     for i in range(u.size):
         moved = u[i] + t * du[i]
-        moved -= min(max(moved, -dead[i]), dead[i])
+        tube = dead[i] + t * ddead[i]
+        moved -= min(max(moved, -tube), tube)
         clipped = min(max(moved, lower[i]), upper[i])
-        value += c[i] * clipped
-        inside = clipped == moved and (moved != 0.0 or dead[i] == 0.0)
-        derivative += c[i] * du[i] if inside else 0.0
+        sign = 1.0 if clipped > 0.0 else -1.0 if clipped < 0.0 else 0.0
+        weight = c[i] + widening * sign
+        value += weight * clipped
+        inside = clipped == moved and (moved != 0.0 or tube == 0.0)
+        derivative += weight * (du[i] - sign * ddead[i]) if inside else 0.0
     return value, derivative
 
 
 @njit(cache=True, nogil=True)
-def exact_step(u, du, c, lower, upper, slope, curvature, dead):
+def exact_step(u, du, c, lower, upper, slope, curvature, dead, ddead, widening):
     """The t ≥ 0 that minimises the objective on a line (0 where it does not fall).
 
-    The derivative there is slope + t·curvature − Σ c·clip(u + t·du): continuous,
-    increasing and piecewise linear, so that Newton's method within a bracket finds
-    its zero. `dead` is the half-width of each sample's tube, in multiples of its weight.
+    The derivative there is slope + t·curvature − Σ c·β − widening·Σ|β| for β = clip(u + t·du):
+    continuous, increasing and piecewise linear, so that Newton's method within a bracket finds
+    its zero. `dead` is the half-width of each sample's tube, in multiples of its weight; where
+    the tube widens along the line, `widening` and `ddead` are the change of ε and of `dead`.
     """
-    value, _ = _sum_on_line(0.0, u, du, c, lower, upper, dead)
+    line = (u, du, c, lower, upper, dead, ddead, widening)
+    value, _ = _sum_on_line(0.0, *line)
     first = slope - value
     if not first < 0.0:
         return 0.0
     low, t = 0.0, 1.0
-    value, derivative = _sum_on_line(t, u, du, c, lower, upper, dead)
+    value, derivative = _sum_on_line(t, *line)
     rise = slope + t * curvature - value
     if abs(rise) <= -_EXACT_SLOPE * first:
         return t
@@ -121,7 +129,7 @@ def exact_step(u, du, c, lower, upper, slope, curvature, dead):
     while rise < 0.0 and doublings < 40:
         low = t
         t *= 2.0
-        value, derivative = _sum_on_line(t, u, du, c, lower, upper, dead)
+        value, derivative = _sum_on_line(t, *line)
         rise = slope + t * curvature - value
         doublings += 1
     high = t
@@ -131,7 +139,7 @@ def exact_step(u, du, c, lower, upper, slope, curvature, dead):
         steepness = curvature - derivative
         following = t - rise / steepness if steepness > 0.0 else low
         t = following if low < following < high else 0.5 * (low + high)
-        value, derivative = _sum_on_line(t, u, du, c, lower, upper, dead)
+        value, derivative = _sum_on_line(t, *line)
         rise = slope + t * curvature - value
         if rise < 0.0:
             low = t
@@ -259,7 +267,7 @@ def dense_stage(
     side, side_before = np.empty(n), np.empty(n)
     direction, image, by_ones = np.empty(n), np.empty(n), np.empty(n)
     inside, factored = np.empty(n, np.int64), np.empty(0, np.int64)
-    L, dead = np.empty((n, n)), epsilon / inverse_weights
+    L, dead, still = np.empty((n, n)), epsilon / inverse_weights, np.zeros(n)
     place(linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side)
     for steps in range(1, max_steps + 1):
         m, rest = _split(K, target, side, gamma, total, inside, direction, image)
@@ -276,7 +284,9 @@ def dense_stage(
         pull = image + move_b
         slope = _dot(direction, f) + move_b * total
         curvature = _dot(direction, image)
-        t = exact_step(u, -pull / inverse_weights, pull, lower, upper, slope, curvature, dead)
+        t = exact_step(
+            u, -pull / inverse_weights, pull, lower, upper, slope, curvature, dead, still, 0.0
+        )
         if t == 0.0:
             return b, steps, True, True  # nothing but rounding is left
         before[:], side_before[:] = target, side

@@ -1,10 +1,11 @@
 """Second-order steps for the block method, taken where pair steps crawl.
 
 Two situations ask for them. Many support vectors are free: then Newton's method on
-these solves their problem with one factorisation. Or C is large: then IRWLS on a
-factor of the kernel matrix, whose steps hardly depend on C, solves for all samples
-at once, provided that the factor has a low rank. When to take which follows from a
-model of the costs, not from a clock, so that a fit has the same bits each time.
+these solves their problem with one factorisation, or, where too many of them would
+meet a bound, IRWLS solves that of all samples that may still move. Or C is large: then
+IRWLS on a factor of the kernel matrix, whose steps hardly depend on C, solves for all
+samples at once, provided that the factor has a low rank. When to take which follows from
+a model of the costs, not from a clock, so that a fit has the same bits each time.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from collections.abc import Callable
 import numpy as np
 
 from maxmargin import constants
+from maxmargin.optimality import violation_of
 from maxmargin.solvers.common import costs
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.low_rank_passes import factor_of, low_rank_passes, rank_of
 from maxmargin.solvers.common.newton import newton_change
+from maxmargin.solvers.common.reweighted_block import knows, solve_block
+from maxmargin.solvers.common.shrinking import settled
 
 # What is expected of the rank, and the cost of rounds after which to look whether it is less.
 _EXPECTED_RANK = 200
@@ -29,6 +33,21 @@ _PATIENCE_AGAIN = 0.1
 _STABLE = 0.15
 # A Newton step this many times cheaper than the rounds since the last is tried in any case.
 _HARDLY_COUNTS = 20
+# Systems that IRWLS on a working set solves; the part of their cost that rounds may take before;
+# and the free samples from which on it is worth its overhead.
+_BLOCK_STEPS = 20
+_BLOCK_PATIENCE = 0.2
+_LEAST_FREE = 64
+# Its working set has all samples that are no more than a part of the violation from moving: the
+# first of these parts that leaves at most so many times the free ones.
+_REACH = (1.0, 0.3, 0.1, 0.03, 0.0)
+_BLOCK_SIZE = 2.0
+# Bytes that a pair of samples of it takes: the kernel value in two precisions, and systems.
+_BLOCK_BYTES = 32
+# Its first and last corner as parts of the violation, and the least of tol: what it leaves out will
+# violate more than a narrow one would cost.
+_CORNERS = (0.08, 0.02)
+_LAST_CORNER = 0.25
 
 
 class SecondOrder:
@@ -36,7 +55,7 @@ class SecondOrder:
 
     def __init__(self) -> None:
         self.taken: list[str] = []
-        self._since_newton = self._since_low_rank = 0.0
+        self._since_newton = self._since_low_rank = self._since_block = 0.0
         self._low_rank_possible = True
         self._low_rank_below = np.inf  # samples from which on the rank was found too high
         self._rank: float | None = None
@@ -49,6 +68,7 @@ class SecondOrder:
         cost = costs.working_set_round(n, size, steps, moved)
         self._since_newton += cost
         self._since_low_rank += cost
+        self._since_block += cost
 
     def step(
         self, active: ActiveSet, may_shrink: bool, count_steps: Callable[[int], object]
@@ -68,7 +88,7 @@ class SecondOrder:
         cost = costs.newton_step(len(free), active.n)
         cheap = self._since_newton > _HARDLY_COUNTS * cost
         if self._since_newton > cost and (cheap or self._settled(active, free, cost)):
-            return self._newton(active, free, count_steps)
+            return self._newton(active, free, count_steps) or self._block(active, free, count_steps)
         return False
 
     def _low_rank_due(self, active: ActiveSet, may_shrink: bool) -> bool:
@@ -84,7 +104,7 @@ class SecondOrder:
 
         # To count those that would be left takes a pass over the samples.
         possible = self._low_rank_possible and active.n < self._low_rank_below
-        if active.problem.by_sign or not (possible and due(0)):
+        if not (possible and due(0) and knows(active.problem)):
             return False
         return due(len(active.unsettled()) if may_shrink else active.n)
 
@@ -115,6 +135,38 @@ class SecondOrder:
         active.update_residual(free, change)
         count_steps(1)
         self.taken.append("Newton")
+        return True
+
+    def _block(self, active: ActiveSet, free: np.ndarray, count_steps) -> bool:
+        """IRWLS on the samples that may still move, where Newton's method failed."""
+        problem, cost = active.problem, costs.newton_step(len(free), active.n)
+        due = self._since_block > _BLOCK_PATIENCE * _BLOCK_STEPS * cost
+        if not due or len(free) < _LEAST_FREE or not knows(problem):
+            return False
+        self._since_block = 0.0
+        violation, levels = violation_of(problem, active.beta, active.residual)
+        fits = np.sqrt(active.cache_bytes / _BLOCK_BYTES)
+        most = min(_BLOCK_SIZE * len(free), active.cache.capacity, fits)
+        for part in _REACH:
+            at_rest = settled(problem, active.beta, active.residual, levels, part * violation)
+            working = np.flatnonzero(~at_rest)
+            if len(working) <= most:
+                break
+        else:
+            return False
+        beta, residual = active.beta[working], active.residual[working]
+        K = active.block(working).astype(np.float64)
+        last = max(_CORNERS[1] * violation, _LAST_CORNER * active.tol)
+        corners = (_CORNERS[0] * violation, last)
+        new = solve_block(
+            problem, K, working, beta, residual, levels, violation, corners,
+            lambda steps, state: count_steps(steps),
+        )  # fmt: skip
+        if new is None:
+            return False
+        active.beta[working] = new
+        active.update_residual(working, new - beta)
+        self.taken.append("block IRWLS")
         return True
 
     def _low_rank(self, active: ActiveSet, may_shrink: bool, count_steps) -> bool:

@@ -17,10 +17,10 @@ from maxmargin.solution import Solution, Status
 from maxmargin.solvers.base import ONE_SUM, Capabilities, Solver
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.certified_run import CertifiedRun
-from maxmargin.solvers.common.low_rank_passes import factor_of, low_rank_passes, widths_of
+from maxmargin.solvers.common.low_rank_passes import factor_of, low_rank_passes
 from maxmargin.solvers.common.precision import can_double, precise_enough, steps_per_pass
-from maxmargin.solvers.common.reweighted import DenseSystem, solve_stages
-from maxmargin.solvers.common.reweighted_steps import balance, extremes, solve_chunk
+from maxmargin.solvers.common.reweighted_block import solve_block, weakest_of, widths_of
+from maxmargin.solvers.common.reweighted_steps import extremes, solve_chunk
 from maxmargin.solvers.irwls.chunks import (
     LARGEST,
     RANDOM,
@@ -41,8 +41,6 @@ _STEPS_PER_STAGE = 50
 _LOW_RANK_SAMPLES = 1000
 _MAX_RANK_PART = 0.2
 _MAX_RANK = 1500
-# Rounding of K, relative to its diagonal, that the inverse weights must exceed.
-_ROUNDING = {4: 3e-7, 8: 1e-15}
 _PAIR_STEPS = 50_000
 
 
@@ -205,12 +203,11 @@ class _ChunkRun(CertifiedRun):
         beta, residual = active.beta[working], active.residual[working]
         lower, upper = active.problem.lower[working], active.problem.upper[working]
         widths = self.widths[active.index[working]]
-        weakest = self._weakest(active, K)
         first = min(1.0, _FIRST_CORNER * violation)
         if len(working) <= _COMPILED_CHUNK:
             new, _, steps, decrease = solve_chunk(
-                K, residual, beta, lower, upper, active.problem.epsilon, widths, weakest, b, first,
-                corner, _STEPS_PER_STAGE,
+                K, residual, beta, lower, upper, active.problem.epsilon, widths,
+                weakest_of(active.problem, K), b, first, corner, _STEPS_PER_STAGE,
             )  # fmt: skip
             self.n_iter += steps
             return (new if decrease > 0 else None), None
@@ -223,23 +220,11 @@ class _ChunkRun(CertifiedRun):
                 stopped.append(status)
             return bool(stopped)
 
-        epsilon = active.problem.epsilon
-        system = DenseSystem(K, residual + K @ beta, lower, upper, beta, epsilon)
-        found = solve_stages(system, widths, weakest, beta, b, (first, corner), watch)
+        found = solve_block(
+            active.problem, K, working, beta, residual, (b,), violation, (first, corner), watch
+        )
         stop = stopped[0] if stopped else None
-        if found is None:
-            return None, stop
-        if not balance(found, lower, upper, beta.sum(), epsilon > 0):
-            return (beta if stop else None), stop
-        change = found - beta
-        decrease = residual @ change - 0.5 * change @ (K @ change)
-        decrease -= epsilon * (np.abs(found).sum() - np.abs(beta).sum())
-        return (found if decrease > 0 else beta if stop else None), stop
-
-    def _weakest(self, active: ActiveSet, K: np.ndarray) -> float:
-        """The inverse weight that makes K + D definite in spite of the rounding of K."""
-        rounding = _ROUNDING[active.problem.kernel.dtype.itemsize]
-        return rounding * np.sqrt(len(K)) * max(1e-300, float(np.abs(K.diagonal()).max()))
+        return (beta if found is None and stop else found), stop
 
     def _all_by_low_rank(self, tol: float, beta: np.ndarray, residual: np.ndarray):
         """All samples at once with K = VVᵀ; what V lacks is made up for by the true residual."""

@@ -1,0 +1,87 @@
+"""IRWLS on a working set whose block of the kernel matrix is in memory.
+
+Any number of samples may meet a bound or leave it in one step, which pair steps do one by
+one, and Newton's method on the free samples not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from maxmargin.problem import Problem, nearest_feasible, sums_of
+from maxmargin.solvers.common.reweighted import DenseSystem, solve_stages
+
+# A bound may be far away, or a sample's weight next to nothing: a weight needs a number that has
+# a meaning beside the kernel values.
+_WIDEST = 1e12
+_NARROWEST = 1e-16
+# Part of the violation that a tube has at the beginning, where the levels leave none.
+_LEAST_TUBE = 1e-3
+# Part of Σ|β| that a sum may lose to rounding.
+ROUNDING_OF_SUM = 1e-13
+# Rounding of K, relative to its diagonal, that the inverse weights must exceed.
+_ROUNDING = {4: 3e-7, 8: 1e-15}
+
+
+def widths_of(problem: Problem) -> np.ndarray:
+    """upper − lower, within what a weight can express."""
+    scale = problem.kernel.scale
+    return np.clip(problem.upper - problem.lower, _NARROWEST / scale, _WIDEST / scale)
+
+
+def weakest_of(problem: Problem, K: np.ndarray) -> float:
+    """The inverse weight that makes K + D definite in spite of the rounding of K."""
+    rounding = _ROUNDING[problem.kernel.dtype.itemsize]
+    return rounding * np.sqrt(len(K)) * max(1e-300, float(np.abs(K.diagonal()).max()))
+
+
+def knows(problem: Problem) -> bool:
+    """Whether IRWLS knows a problem: one sum of β, or the two of a regression with ν."""
+    return not problem.by_sign or bool(((problem.lower < 0) & (problem.upper > 0)).all())
+
+
+def tube_of(
+    problem: Problem, beta: np.ndarray, levels: tuple[float, ...], violation: float
+) -> tuple[float, float | None]:
+    """ε, and what Σ|β| must be: with two sums it is fixed, and ε follows from their levels."""
+    if not problem.by_sign:
+        return problem.epsilon, None
+    tube = max(0.5 * (levels[0] - levels[1]), _LEAST_TUBE * violation)
+    return tube, float(np.abs(beta).sum())
+
+
+def solve_block(
+    problem: Problem,
+    K: np.ndarray,
+    index: np.ndarray,
+    beta: np.ndarray,
+    residual: np.ndarray,
+    levels: tuple[float, ...],
+    violation: float,
+    corners: tuple[float, float],
+    watch: Callable[[int, np.ndarray | None], object],
+) -> np.ndarray | None:
+    """β of the samples `index` that lowers their objective, the others held where they are.
+
+    K, beta and residual are theirs. None where there is no such β; `watch` as in
+    `solve_stages`.
+    """
+    lower, upper = problem.lower[index], problem.upper[index]
+    system = DenseSystem(
+        K, residual + K @ beta, lower, upper, beta, *tube_of(problem, beta, levels, violation)
+    )
+    middle = sum(levels) / len(levels)
+    widths = widths_of(problem)[index]
+    weakest = weakest_of(problem, K)
+    found = solve_stages(system, widths, weakest, beta, middle, corners, watch)
+    if found is None or not np.isfinite(found).all():
+        return None
+    totals = sums_of(beta, problem.by_sign)
+    found = nearest_feasible(found, *problem.pieces(found, index), totals)
+    off = np.abs(np.subtract(sums_of(found, problem.by_sign), totals)).max()
+    if off > ROUNDING_OF_SUM * np.abs(found).sum():
+        return None
+    after = residual - K @ (found - beta)
+    return found if problem.decrease(beta, found, residual, after) > 0 else None
