@@ -103,7 +103,6 @@ def twins(n, dtype, block_size=64):
     ours, theirs = matrices(X)
     card, host = CupyBackend(ours), NumpyBackend(theirs, 2**30)
     card.block_size = host.block_size = block_size
-    card.max_blocks = host.max_blocks = 4
     K = oracle.kernel_values(X, X, **KERNELS["rbf"])
     rng, C = np.random.default_rng(0), 2.0
     beta = C * y * rng.choice([0.0, 0.3, 1.0], n)
@@ -114,11 +113,12 @@ def twins(n, dtype, block_size=64):
 
 
 @precisions
-@pytest.mark.parametrize("n", [3, 63, 64, 65, 500])
-def test_a_sweep_operation_by_operation(n, dtype, atol):
+@pytest.mark.parametrize(("n", "limit"), [(3, 4), (63, 1), (64, 4), (65, 2), (500, 3), (500, 20)])
+def test_a_sweep_operation_by_operation(n, limit, dtype, atol):
     import cupy as cp
 
     card, host, K_card, K, there, at = twins(n, dtype)
+    card.max_blocks = host.max_blocks = limit
     mine, theirs = card.state(there), host.state(at)
     assert_allclose(
         [mine.violation, mine.intercept, mine.n_free],
@@ -126,14 +126,14 @@ def test_a_sweep_operation_by_operation(n, dtype, atol):
     )  # fmt: skip
     order = np.random.default_rng(1).permutation(n)
     options = (theirs, 0.05 * theirs.violation, 0.1 * theirs.violation, 0.3)
-    index = host.working_sets(at, order, *options)
-    index_card = card.working_sets(there, cp.asarray(order), *options)
+    index, n_above = host.working_sets(at, order, *options)
+    index_card, n_above_card = card.working_sets(there, cp.asarray(order), *options)
     assert_array_equal(index_card.get(), index)
-    change = host.pair_steps(K, at, index, 0.1, 1e-3)
+    assert n_above_card == n_above
+    steps = (theirs.intercept, 0.1, 1e-3)
+    change = host.pair_steps(K, at, index, *steps)
     if dtype == np.float64:
-        assert_allclose(
-            card.pair_steps(K_card, there, index_card, 0.1, 1e-3).get(), change, atol=1e-9
-        )
+        assert_allclose(card.pair_steps(K_card, there, index_card, *steps).get(), change, atol=1e-9)
     moved = cp.asarray(change)
     products = host.block_products(K, index, change)
     products_card = card.block_products(K_card, index_card, moved)
@@ -156,7 +156,7 @@ def test_pair_steps_end_at_their_tolerance(dtype, atol):
 
     index = np.full((1, 256), -1)
     index[0, :200] = np.arange(200)
-    change = card.pair_steps(K_card, there, cp.asarray(index), 0.0, 1e-2).get()[0, :200]
+    change = card.pair_steps(K_card, there, cp.asarray(index), 0.3, 0.0, 1e-2).get()[0, :200]
     beta = at.beta + change
     assert_allclose(change.sum(), 0.0, atol=1e-9)
     assert (beta >= at.lower).all() and (beta <= at.upper).all()
@@ -179,8 +179,9 @@ def test_matrix_operations(n, dtype, atol):
     assert part.dtype == np.float64
     assert_allclose(part.get(), K[np.ix_(index[::-1], index)], atol=atol)
     landmarks, places = np.arange(min(n, 3)), np.arange(min(n, 3))[::-1].copy()
-    keys = card.nearest(K_card, landmarks, places).get()
-    assert_allclose(keys, host.nearest(K.astype(dtype), landmarks, places), atol=1e-4)
+    keys = card.nearest(K_card[: len(landmarks)].copy(), landmarks, places).get()
+    expected = host.nearest(K.astype(dtype)[: len(landmarks)], landmarks, places)
+    assert_allclose(keys, expected, atol=1e-4)
     A = K[:n, :n] + np.eye(n)
     L, inverse = card.cholesky(cp.asarray(A))
     assert_allclose(L.get(), np.linalg.cholesky(A), atol=1e-12)
@@ -189,6 +190,27 @@ def test_matrix_operations(n, dtype, atol):
     right = np.ones((n, 2))
     solved = card.solve_definite(cp.asarray(A), index, right)
     assert_allclose(solved, np.linalg.solve(A, right), atol=1e-10)
+
+
+@precisions
+def test_matrix_of_chosen_samples_and_exchange_of_some(dtype, atol, monkeypatch):
+    import cupy as cp
+
+    from maxmargin.solvers.sweeps import cupy_backend
+
+    monkeypatch.setattr(cupy_backend, "_BLOCK_VALUES", 100)
+    card, _, _, K, _, _ = twins(60, dtype)
+    card.dtype = np.dtype(dtype)
+    index = np.random.default_rng(0).permutation(60)[:40]
+    matrix = card.matrix(cp.asarray(index))
+    assert matrix.dtype == dtype
+    assert_allclose(matrix.get(), K[np.ix_(index, index)], atol=1e-6)
+    others, places = np.setdiff1d(np.arange(60), index)[:7], np.array([0, 3, 8, 9, 20, 38, 39])
+    index[places] = others
+    card.replace(matrix, cp.asarray(index), cp.asarray(places))
+    assert_allclose(matrix.get(), K[np.ix_(index, index)], atol=1e-6)
+    block = card.block(cp.asarray(others), cp.asarray(index))
+    assert_allclose(block.get(), K[np.ix_(others, index)], atol=1e-6)
 
 
 # Whole fits.
@@ -224,6 +246,28 @@ def test_more_samples_than_the_memory_holds():
     assert details["samples_in_memory"] < 3000 and details["matrices"] > 1
     K = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
     oracle.check_optimal(model, K, y, np.full(len(y), 10.0), 1e-3)
+
+
+def test_passes_with_more_and_more_samples(monkeypatch):
+    from maxmargin.solvers.sweeps import run
+
+    monkeypatch.setattr(run, "_LEAST_PART", 100)
+    monkeypatch.setattr(run, "_FEW", 1.0)
+    X, y = samples(3000)
+    model = SVC(C=10.0, gamma=0.5, device="cuda", cache_size=24).fit(X, y)
+    assert model.fit_report_.problems[0].details["matrices"] >= 3
+    K = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
+    oracle.check_optimal(model, K, y, np.full(len(y), 10.0), 1e-3)
+
+
+def test_columns_side_by_side_in_memory():
+    """Samples whose columns are contiguous, as other libraries hand them over."""
+    import cupy as cp
+
+    X, y = samples(200)
+    by_columns = cp.asarray(np.asfortranarray(X))
+    one, other = SVC(device="cuda").fit(by_columns, y), SVC(device="cuda").fit(X, y)
+    assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-9)
 
 
 def test_weights(binary):

@@ -11,9 +11,10 @@ import oracle
 from maxmargin import SVC
 from maxmargin.formulations import c_svc
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
+from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.run import Run
-from maxmargin.solvers.sweeps import Sweeps
+from maxmargin.solvers.sweeps import Sweeps, run
 from maxmargin.solvers.sweeps.active_set import (
     FreeSystem,
     Matrix,
@@ -24,7 +25,7 @@ from maxmargin.solvers.sweeps.backend import State, Variables
 from maxmargin.solvers.sweeps.combine import step_lengths
 from maxmargin.solvers.sweeps.factor import factorise
 from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
-from maxmargin.solvers.sweeps.partition import neighbour_order
+from maxmargin.solvers.sweeps.partition import landmarks_of, neighbour_order
 
 
 def kernel_of(n, gamma=0.3, seed=0):
@@ -32,10 +33,15 @@ def kernel_of(n, gamma=0.3, seed=0):
     return np.exp(-gamma * cdist(X, X, "sqeuclidean")), np.where(y == 1, 1.0, -1.0)
 
 
-def backend_of(K, panel=512, block_size=256, max_blocks=64):
+def backend_of(K, panel=512, block_size=256):
     backend = NumpyBackend(PrecomputedKernelMatrix(K), 2**30)
-    backend.panel, backend.block_size, backend.max_blocks = panel, block_size, max_blocks
+    backend.panel, backend.block_size = panel, block_size
     return backend
+
+
+def order_of(backend, K, rng):
+    landmarks = landmarks_of(len(K), rng)
+    return neighbour_order(backend, K[landmarks], landmarks)
 
 
 def variables_of(K, y, C, seed=0):
@@ -131,7 +137,7 @@ def test_step_lengths_minimise_over_the_unit_box():
 @pytest.mark.parametrize("n", [1, 5, 300])
 def test_order_has_every_sample_once(n):
     K, _ = kernel_of(max(n, 10))
-    order = neighbour_order(backend_of(K), K[:n, :n], np.random.default_rng(0))
+    order = order_of(backend_of(K), K[:n, :n], np.random.default_rng(0))
     assert_array_equal(np.sort(order), np.arange(n))
 
 
@@ -140,27 +146,30 @@ def test_neighbours_are_near_each_other():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 5, (1280, 1)) * 10.0 + rng.normal(size=(1280, 1))
     K = np.exp(-0.5 * cdist(X, X, "sqeuclidean"))
-    order = neighbour_order(backend_of(K), K, rng)
+    order = order_of(backend_of(K), K, rng)
     steps = np.abs(np.diff(X[order, 0]))
     assert np.median(steps) < 2 < np.median(np.abs(np.diff(X[:, 0])))
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.7])
-@pytest.mark.parametrize("max_blocks", [1, 3, 64])
-def test_working_sets_hold_the_violators_once_and_both_directions(max_blocks, shift):
+@pytest.mark.parametrize("limit", [1, 3, 64])
+def test_working_sets_hold_the_violators_once_and_both_directions(limit, shift):
     K, y = kernel_of(200)
-    at, backend = variables_of(K, y, 2.0), backend_of(K, block_size=32, max_blocks=max_blocks)
+    at, backend = variables_of(K, y, 2.0), backend_of(K, block_size=32)
+    backend.max_blocks = limit
     state = backend.state(at)
     order = np.random.default_rng(0).permutation(200)
-    index = backend.working_sets(at, order, state, 0.1 * state.violation, 0.0, shift)
+    threshold = 0.1 * state.violation
+    index, n_above = backend.working_sets(at, order, state, threshold, 0.0, shift)
     members = index[index >= 0]
-    assert len(np.unique(members)) == len(members) <= max_blocks * 30
+    assert len(np.unique(members)) == len(members) <= limit * 30
     pull = at.residual - state.intercept
     violation = np.maximum(
         np.where(at.beta < at.upper, pull, 0), np.where(at.beta > at.lower, -pull, 0)
     )
-    expected = np.flatnonzero(violation > 0.1 * state.violation)
-    if max_blocks == 64:
+    expected = np.flatnonzero(violation > threshold)
+    assert n_above == len(expected)
+    if limit == 64:
         assert_array_equal(np.sort(members), expected)
     else:
         assert set(members) <= set(expected)
@@ -192,9 +201,9 @@ def test_sweep_never_increases_the_objective_and_keeps_the_residual():
     rng = np.random.default_rng(0)
     for _ in range(10):
         before, state = objective(), backend.state(at)
-        order = neighbour_order(backend, K, rng)
-        index = backend.working_sets(at, order, state, 0.0, 0.0, rng.random())
-        change = backend.pair_steps(K, at, index, 0.1, 1e-4)
+        order = order_of(backend, K, rng)
+        index, _ = backend.working_sets(at, order, state, 0.0, 0.0, rng.random())
+        change = backend.pair_steps(K, at, index, state.intercept, 0.1, 1e-4)
         products = backend.block_products(K, index, change)
         both = backend.couplings(at, index, change, products)
         backend.move(at, index, change, products, step_lengths(both[:, :-1].copy(), both[:, -1]))
@@ -213,7 +222,48 @@ def test_more_samples_than_fit_the_memory(C):
     assert oracle.kkt_violation(K, y, solution.beta * y, np.full(900, C)) <= 1e-3
 
 
-def test_newton_steps_take_over():
+@pytest.mark.parametrize("memory", [2**30, 5 * 2**20])
+def test_passes_with_more_and_more_samples(memory, monkeypatch):
+    """A part of the samples is optimised first; other samples come into the same matrix later."""
+    monkeypatch.setattr(run, "_LEAST_PART", 50)
+    monkeypatch.setattr(run, "_FEW", 1.0)
+    K, y = kernel_of(900, gamma=0.5)
+    problem = Problem(PrecomputedKernelMatrix(K), *c_svc(y, np.full(900, 10.0)))
+    solution = Sweeps().solve(problem, Run(cache_bytes=memory))
+    assert solution.details["matrices"] >= 3
+    assert oracle.kkt_violation(K, y, solution.beta * y, np.full(900, 10.0)) <= 1e-3
+
+
+def test_matrix_of_chosen_samples_and_exchange_of_some():
+    K, _ = kernel_of(60)
+    backend = backend_of(K)
+    index = np.random.default_rng(0).permutation(60)[:40]
+    matrix = backend.matrix(index)
+    assert_array_equal(matrix, K[np.ix_(index, index)])
+    others, places = np.setdiff1d(np.arange(60), index)[:7], np.array([0, 3, 8, 9, 20, 38, 39])
+    index[places] = others
+    backend.replace(matrix, index, places)
+    assert_array_equal(matrix, K[np.ix_(index, index)])
+    assert_array_equal(backend.block(others, index), K[np.ix_(others, index)])
+
+
+def test_history_tells_the_objective_while_a_pass_goes_on():
+    K, y = kernel_of(300, gamma=0.5)
+    problem = Problem(PrecomputedKernelMatrix(K), *c_svc(y, np.full(300, 10.0)))
+    seen = []
+
+    class Watching(Monitor):
+        def update(self, n_iter, violation, objective, beta, intercept):
+            seen.append((objective, beta))
+
+    Sweeps().solve(problem, Run(monitor=Watching()))
+    objective, beta = seen[0]
+    assert beta.any()
+    assert_allclose(objective, 0.5 * beta @ K @ beta - y @ beta, rtol=1e-6)
+
+
+def test_newton_steps_take_over(monkeypatch):
+    monkeypatch.setattr(NumpyBackend, "block_size", 64)
     K, y = kernel_of(400, gamma=0.05)
     problem = Problem(PrecomputedKernelMatrix(K), *c_svc(y, np.full(400, 1e3)))
     solution = Sweeps().solve(problem, Run())

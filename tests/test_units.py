@@ -9,6 +9,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import SVC
+from maxmargin.estimators import base, inputs
 
 # Far beyond what any of these fits takes; where it is met, the fit has no end.
 GUARD = {"max_iter": 5_000_000}
@@ -119,3 +120,23 @@ def test_irwls_answers_for_indefinite_kernels_are_feasible(kernel, C, seed):
     alpha = np.where(y[model.support_] == 1, 1.0, -1.0) * model.dual_coef_[0]
     assert abs(model.dual_coef_.sum()) <= 1e-9 * alpha.sum()
     assert alpha.min() >= 0 and alpha.max() <= C
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rows", [1, 7, 100])
+def test_gamma_of_large_data_is_taken_by_blocks(dtype, rows, monkeypatch):
+    X = (np.random.default_rng(0).normal(size=(rows, 3)) + 100).astype(dtype)
+    monkeypatch.setattr(base, "_ENTRIES_AT_ONCE", 0)
+    monkeypatch.setattr(base, "_ENTRIES_OF_BLOCK", 10)
+    assert_allclose(base._variance(X, None, 2), X.var(dtype=np.float64), rtol=1e-12)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_found_in_any_block(bad, monkeypatch):
+    monkeypatch.setattr(inputs, "_VALUES_AT_ONCE", 10)
+    X = np.ones((50, 3))
+    assert inputs._finite(X, 2)
+    X[33, 1] = bad
+    assert not inputs._finite(X, 2)
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        SVC().fit(X, np.arange(50) % 2)

@@ -14,12 +14,15 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 
 from maxmargin.estimators.multiclass import members_of_classes
 from maxmargin.kernels.cuda import card_array, check_on_card
+from maxmargin.parallel import resolve_n_jobs, run_blocks, session, split
 from maxmargin.sklearn_private import num_samples
 from maxmargin.sparse_format import check_format, checked_csr
 from maxmargin.warn import warn_user
 
 # Compiled code counts features with 32 bits.
 _MAX_SPARSE_FEATURES = 2**31 - 1
+# Values that one thread looks at.
+_VALUES_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,17 +258,26 @@ def _must_pass(estimator, X, y, reset: bool) -> bool:
         return False
     if not reset and X.shape[1] != estimator.n_features_in_:
         return False
+    n_jobs = getattr(estimator, "n_jobs", None)
     if isinstance(y, str):  # "no_validation"
-        return _finite(X)
+        return _finite(X, n_jobs)
     if type(y) is not np.ndarray or y.shape != X.shape[:1]:
         return False
     if not (y.dtype.kind in "iub" or y.dtype.char in "fd"):
         return False
-    return _finite(X) and _finite(y)
+    return _finite(X, n_jobs) and _finite(y, n_jobs)
 
 
-def _finite(values: np.ndarray) -> bool:
-    """Whether all values are finite, and their sum as well."""
+def _finite(values: np.ndarray, n_jobs) -> bool:
+    """Whether all values are finite, and their sum as well; of many values by blocks of rows."""
+    if values.size <= _VALUES_AT_ONCE:
+        return _finite_sum(values)
+    with session(resolve_n_jobs(n_jobs)):
+        blocks = split(len(values), max(1, _VALUES_AT_ONCE * len(values) // values.size))
+        return all(run_blocks(lambda rows: _finite_sum(values[rows]), blocks))
+
+
+def _finite_sum(values: np.ndarray) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(values.sum()))
 

@@ -58,12 +58,18 @@ class CudaKernelMatrix(KernelMatrix):
     def positions(self):
         return self.cp.asnumpy(self.index)
 
-    def on_card_block(self, rows, columns, dtype=np.float64):
-        """K[rows][:, columns]."""
+    def on_card_block(self, rows, columns, dtype=np.float64, out=None):
+        """K[rows][:, columns], in `out` or a new array."""
         self.counter.add(len(rows) * len(columns))
-        if self.values is not None:
-            return self.values[self.index[rows]][:, self.index[columns]].astype(dtype)
-        return self.samples.values(self.index[rows], self.samples, self.index[columns], dtype)
+        if self.values is None:
+            return self.samples.values(
+                self.index[rows], self.samples, self.index[columns], dtype, out
+            )
+        values = self.values[self.index[rows]][:, self.index[columns]].astype(dtype)
+        if out is None:
+            return values
+        out[...] = values
+        return out
 
     def on_card_product(self, index, coefficients, dtype=np.float64, rows=None):
         """K[rows][:, index] @ coefficients, with kernel values of that precision."""

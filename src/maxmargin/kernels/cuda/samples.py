@@ -9,16 +9,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.kernels.cuda import is_cupy_array, load_cupy
+from maxmargin.kernels.cuda import fast_double, is_cupy_array, load_cupy
 from maxmargin.kernels.functions import KernelFunction
 
 _KINDS = {"linear": 0, "poly": 1, "rbf": 2, "sigmoid": 3}
-# The compiled functions of kernels.cu for float and double.
-_LEAVES = (
-    "apply_kernel", "segment_sums", "gather_blocks", "pair_steps", "block_products", "couplings",
-    "move_residual", "matrix_product", "submatrix", "nearest",
-)  # fmt: skip
-_TYPES = {"f": "float", "d": "double"}
+_SOURCES = ("kernels.cu", "sweeps.cu")
+# The compiled functions that have types, for each of these.
+_TYPES = {"f": "float", "d": "double", "ff": "float, float", "dd": "double, double",
+          "df": "double, float"}  # fmt: skip
+_LEAVES = {
+    "kernel_values": ("ff", "dd", "df"),
+    **dict.fromkeys(
+        ("segment_sums", "gather_blocks", "pair_steps", "block_products", "matrix_product",
+         "submatrix", "nearest", "replace"), ("f", "d"),
+    ),
+}  # fmt: skip
 # Kernel values of a tile: enough for the matrix products to reach their speed.
 _TILE_VALUES = 2**25
 # Bytes of the dense rows that a tile of sparse ones is made into.
@@ -26,19 +31,22 @@ _DENSE_BYTES = 2**28
 _THREADS = 256
 # Columns that one warp sums up in one go.
 _SEGMENT = 1024
+# Thread blocks beside each other that a launch may have.
+_MOST_ROWS = 65535
 
 
 @cache
 def leaf(name: str, dtype: str | None):
-    """A compiled function of kernels.cu, for "f" or "d" where it has a type."""
+    """A compiled function, for types like "f" or "df" where it has any."""
     typed = name if dtype is None else f"{name}<{_TYPES[dtype]}>"
     return _module(load_cupy().cuda.Device().id).get_function(typed)
 
 
 @cache
 def _module(device: int):
-    expressions = [f"{name}<{kind}>" for name in _LEAVES for kind in _TYPES.values()]
-    source = files("maxmargin.kernels.cuda").joinpath("kernels.cu").read_text("utf-8")
+    expressions = [f"{name}<{_TYPES[kind]}>" for name, kinds in _LEAVES.items() for kind in kinds]
+    home = files("maxmargin.kernels.cuda")
+    source = "".join(home.joinpath(name).read_text("utf-8") for name in _SOURCES)
     return load_cupy().RawModule(code=source, options=("-std=c++17",), name_expressions=expressions)
 
 
@@ -79,11 +87,17 @@ class CudaSamples:
             self._norms = self._norms.astype(np.float64)
         else:
             on_card = X if is_cupy_array(X) else cp.asarray(np.ascontiguousarray(X))
-            self._X = on_card.astype(np.float64)
+            self._X = cp.ascontiguousarray(on_card.astype(np.float64))
             if function.translation_invariant:
-                self._mean = self._X.mean(axis=0) if self._mean is None else self._mean
+                # As a product: CuPy would compile a reduction for every use of one.
+                if self._mean is None:
+                    self._mean = cp.ones(self.n) @ self._X / self.n
                 self._X -= self._mean
-            self._norms = cp.einsum("ij,ij->i", self._X, self._X)
+            self._norms = cp.empty(self.n)
+            launch(
+                "row_norms", None, -(-self.n * 32 // _THREADS), _THREADS,
+                (self._X, np.int64(self.n), np.int64(self.n_features), self._norms),
+            )  # fmt: skip
 
     @cached_property
     def _X_single(self):
@@ -117,19 +131,24 @@ class CudaSamples:
             np.int32(function.degree),
         )  # fmt: skip
 
-    def values(self, rows, other: CudaSamples, columns, dtype):
-        """Kernel values of own rows against rows of other samples, as a new array."""
-        cp = self.cp
-        left, right = self.rows(rows, dtype), other.rows(columns, dtype)
-        tile = cp.matmul(left, right.T)
-        tile = cp.ascontiguousarray(tile)
-        if self.function.name != "linear":
-            launch(
-                "apply_kernel", tile.dtype.char, -(-tile.size // _THREADS), _THREADS,
-                (tile, self.norms(dtype)[rows], other.norms(dtype)[columns],
-                 np.int64(tile.shape[0]), np.int64(tile.shape[1]), *self.arguments(dtype)),
-            )  # fmt: skip
-        return tile
+    def values(self, rows, other: CudaSamples, columns, dtype, out=None):
+        """Kernel values of own rows against rows of other samples, in `out` or a new array.
+
+        Those in float32 come from products in float64 where the card is fast at these.
+        """
+        cp, dtype = self.cp, np.dtype(dtype)
+        working = np.dtype(np.float64) if fast_double() else dtype
+        left, right = self.rows(rows, working), other.rows(columns, working)
+        out = cp.empty((len(left), len(right)), dtype) if out is None else out
+        products = out if working == dtype else cp.empty(out.shape, working)
+        cp.matmul(left, right.T, out=products)
+        launch(
+            "kernel_values", working.char + dtype.char,
+            (-(-out.shape[1] // _THREADS), min(len(left), _MOST_ROWS)), _THREADS,
+            (products, self.norms(working)[rows], other.norms(working)[columns],
+             np.int64(out.shape[0]), np.int64(out.shape[1]), *self.arguments(working), out),
+        )  # fmt: skip
+        return out
 
     def sums(self, rows, other: CudaSamples, columns, coefficients, offsets, dtype, out=None):
         """out[s, i] = Σ_j k(row i, column j) · coefficients[j] over segment s of the columns."""
@@ -137,7 +156,7 @@ class CudaSamples:
         index = cp.arange(self.n)[rows] if isinstance(rows, slice) else rows
         segments, count = len(offsets) - 1, len(columns)
         if out is None:
-            out = cp.empty((segments, len(index)), kind)
+            out = cp.empty((segments, len(index)))
         basis, basis_norms = self._columns(other, columns, kind)
         # The leaves read whole arrays: a column of a matrix must become one.
         coefficients = cp.ascontiguousarray(coefficients, dtype=kind)
@@ -170,5 +189,5 @@ class CudaSamples:
                 index, other, part, coefficients[start : start + width], cp.asarray(offsets),
                 dtype,
             )  # fmt: skip
-            total += sums.sum(axis=0, dtype=np.float64)
+            total += cp.ones(len(sums)) @ sums
         return total

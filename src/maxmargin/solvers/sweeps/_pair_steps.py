@@ -10,31 +10,36 @@ _LEAST_CURVATURE = 1e-12
 
 @njit(cache=True, nogil=True)
 def pair_steps(K, residual, beta, lower, upper, relative, tolerance, max_steps):
-    """Second-order pair steps (Fan, Chen and Lin, 2005); β and residual are overwritten."""
+    """Second-order pair steps (Fan, Chen and Lin, 2005); β and residual are overwritten.
+
+    The residual is that less the intercept. Pairs are chosen in float32, as on a GPU.
+    """
     m = beta.size
     for number in range(max_steps):
-        i, highest, lowest = -1, -np.inf, np.inf
+        i, highest, lowest = -1, np.float32(-np.inf), np.float32(np.inf)
         for t in range(m):
-            if beta[t] < upper[t] and residual[t] > highest:
-                i, highest = t, residual[t]
-            if beta[t] > lower[t] and residual[t] < lowest:
-                lowest = residual[t]
+            value = np.float32(residual[t])
+            if beta[t] < upper[t] and value > highest:
+                i, highest = t, value
+            if beta[t] > lower[t] and value < lowest:
+                lowest = value
         if number == 0:
             tolerance = max(relative * (highest - lowest), tolerance)
         if i < 0 or not highest - lowest > tolerance:
             return
-        j, best = -1, 0.0
+        j, best = -1, np.float32(0.0)
         for t in range(m):
-            difference = highest - residual[t]
+            difference = residual[i] - residual[t]
             if beta[t] > lower[t] and difference > 0.0:
                 curvature = max(K[i, i] + K[t, t] - 2.0 * K[i, t], _LEAST_CURVATURE)
-                if difference * difference / curvature > best:
-                    j, best = t, difference * difference / curvature
+                gain = np.float32(difference) * (np.float32(difference) / np.float32(curvature))
+                if gain > best:
+                    j, best = t, gain
         if j < 0:
             return
         curvature = max(K[i, i] + K[j, j] - 2.0 * K[i, j], _LEAST_CURVATURE)
         up, down = upper[i] - beta[i], beta[j] - lower[j]
-        step = min((highest - residual[j]) / curvature, up, down)
+        step = min((residual[i] - residual[j]) / curvature, up, down)
         # What reaches its bound is put exactly there.
         beta[i] = upper[i] if step == up else beta[i] + step
         beta[j] = lower[j] if step == down else beta[j] - step

@@ -63,11 +63,10 @@ class Backend(ABC):
     xp : NumPy or CuPy
     dtype : working precision, that of kernel values in memory
     name : what a report calls it
-    block_size : samples of a working set
-    max_blocks : working sets that are optimised at the same time
+    block_size : samples of a working set, a multiple of 32
+    max_blocks : most working sets that are optimised at the same time
     panel : columns of the Cholesky factor that are computed at a time
-    sweep_latency : time of a sweep of few samples, in floating-point operations that could be
-        done meanwhile
+    precise : whether products that need not be precise are so nevertheless
     """
 
     xp: ModuleType
@@ -76,7 +75,7 @@ class Backend(ABC):
     block_size: int
     max_blocks: int
     panel: int
-    sweep_latency: float
+    precise: bool
 
     @abstractmethod
     def asarray(self, values: np.ndarray) -> Array:
@@ -93,8 +92,16 @@ class Backend(ABC):
     # The kernel matrix of all samples, which may be too large for the memory.
 
     @abstractmethod
-    def matrix(self, index: Array | None) -> Array:
-        """K[index][:, index], or all of K, as a new array in working precision."""
+    def block(self, rows: Array, columns: Array) -> Array:
+        """K[rows][:, columns] in working precision."""
+
+    @abstractmethod
+    def matrix(self, index: Array) -> Array:
+        """K[index][:, index] in working precision; the last such matrix may be overwritten."""
+
+    @abstractmethod
+    def replace(self, K: Array, index: Array, places: Array) -> None:
+        """Make K the matrix of `index` again, after other samples have come to some places."""
 
     @abstractmethod
     def product(self, index: Array, coefficients: Array, precise: bool = True) -> Array:
@@ -113,8 +120,11 @@ class Backend(ABC):
         """Columns of the n × n identity."""
 
     @abstractmethod
-    def nearest(self, K: Array, landmarks: np.ndarray, places: np.ndarray) -> Array:
-        """A key per sample: the place of its nearest landmark, then the distance from it."""
+    def nearest(self, rows: Array, landmarks: np.ndarray, places: np.ndarray) -> Array:
+        """A key per sample: the place of its nearest landmark, then the distance from it.
+
+        `rows` has the kernel values of the landmarks with all samples, a landmark per row.
+        """
 
     @abstractmethod
     def state(self, at: Variables) -> State:
@@ -124,20 +134,23 @@ class Backend(ABC):
     def working_sets(
         self, at: Variables, order: Array, state: State, threshold: float, bonus: float,
         shift: float,
-    ) -> Array:  # fmt: skip
+    ) -> tuple[Array, int]:  # fmt: skip
         """Working sets of the samples whose violation is above the threshold, one per row.
 
-        That of a free sample counts as larger by `bonus`. Samples that should grow and samples
-        that should shrink are taken as they come in `order` and cut into equally many pieces;
-        piece k of the one and piece k of the other are working set k. Every set can thus move
-        without changing its own sum, and most samples that would undo each other's steps are in
-        the same one. `shift` moves the cuts by that part of a piece. Rows end with −1.
+        Of too many samples those with the largest violations are taken; the second value is how
+        many there were. The violation of a free sample counts as larger by `bonus`. Samples that
+        should grow and samples that should shrink are taken as they come in `order` and cut into
+        equally many pieces; piece k of the one and piece k of the other are working set k. Every
+        set can thus move without changing its own sum, and most samples that would undo each
+        other's steps are in the same one. `shift` moves the cuts by that part of a piece. Rows end
+        with −1.
         """
 
     @abstractmethod
     def pair_steps(
-        self, K: Array, at: Variables, index: Array, relative: float, tolerance: float
-    ) -> Array:
+        self, K: Array, at: Variables, index: Array, intercept: float, relative: float,
+        tolerance: float,
+    ) -> Array:  # fmt: skip
         """The change of β by pair steps of SMO within each working set, a row of `index`.
 
         A set is optimised to the `relative` part of its violation, or to the tolerance.
@@ -176,8 +189,15 @@ class Backend(ABC):
         """A[rows][:, rows]⁻¹ right for a definite A on the device; None where it is not."""
 
     @abstractmethod
+    def sweep_cost(self, values: float) -> float:
+        """What a sweep costs that reads so many kernel values, in a unit of its own."""
+
+    @abstractmethod
     def newton_cost(self, size: float) -> float:
-        """What a Newton step of that many samples costs, in floating-point operations."""
+        """What a Newton step of that many samples costs, in the same unit."""
+
+    def release(self) -> None:  # noqa: B027, most backends keep none
+        """Give memory back that is kept for the next matrix."""
 
     def algebra(self, size: int) -> Backend:
         """The backend that does the linear algebra of a Newton step of so many samples."""

@@ -6,7 +6,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 # Pair steps of a working set, per sample.
-STEPS_PER_SAMPLE = 4
+STEPS_PER_SAMPLE = 1
+# Matrices up to this size are in float64, where that is fast.
+DOUBLE_BYTES = 2**30
 # A β is put on a bound that it reaches up to this part of itself and its change.
 SNAP = 1e-13
 # Multiplier of a hash (Knuth), and the part of a violation by which it decides among equals.

@@ -1,32 +1,38 @@
-"""The operations of the solver on an NVIDIA GPU, by CuPy and the kernels of cuda/kernels.cu."""
+"""The operations of the solver on an NVIDIA GPU, by CuPy and the kernels of cuda/sweeps.cu."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from maxmargin.kernels.cuda import load_cupy
+from maxmargin.kernels.cuda import fast_double, load_cupy
 from maxmargin.kernels.cuda.kernel_matrix import CudaKernelMatrix
 from maxmargin.kernels.cuda.samples import launch
 from maxmargin.solvers.sweeps.backend import Backend, State
-from maxmargin.solvers.sweeps.common import SNAP, SPREAD, STEPS_PER_SAMPLE, n_sets, solve_definite
+from maxmargin.solvers.sweeps.common import (
+    DOUBLE_BYTES,
+    SNAP,
+    SPREAD,
+    STEPS_PER_SAMPLE,
+    n_sets,
+    solve_definite,
+)
 from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
 
 # Part of the free memory of the card that a solve may take.
 _SHARE = 0.8
-# Matrices up to this size are in float64 where the card computes it at half the speed of float32
-# or better.
-_DOUBLE_BYTES = 2**30
-_FAST_DOUBLE = 2
-_RATIO_ATTRIBUTE = 87  # cudaDevAttrSingleToDoublePrecisionPerfRatio
 _THREADS = 256
-# Time of a Newton step beside its arithmetic, in floating-point operations: launches, and the
-# diagonal blocks of its factors, in proportion to their size.
-_COST_OF_NEWTON = 1e12
-_COST_PER_SAMPLE = 8e8
+# With more samples than this, working sets are larger.
+_MANY = 40000
+# Samples of a working set that one thread has; OWN in sweeps.cu.
+_SAMPLES_PER_THREAD = 4
 # Systems up to this size are solved by the processor: to start a launch takes longer.
 _SMALL = 256
 # Newton steps of so few samples are done by the processor altogether.
 _HOST_NEWTON = 768
+# Kernel values that are computed at a time.
+_BLOCK_VALUES = 2**27
 # Thread blocks for a product with a matrix in memory.
 _PARTS = 2048
 # Blocks of the first stage of a reduction.
@@ -37,19 +43,19 @@ class CupyBackend(Backend):
     """CuPy arrays; kernel values and products are those of samples on the card."""
 
     name = "GPU"
-    block_size = 256
     panel = 2048
-    sweep_latency = 1e11
 
     def __init__(self, kernel: CudaKernelMatrix, memory: int | None = None):
         self.xp = self.cp = load_cupy()
         self.kernel, self._memory = kernel, memory
         device = self.cp.cuda.Device()
-        self.max_blocks = 2 * device.attributes["MultiProcessorCount"]
-        ratio = self.cp.cuda.runtime.deviceGetAttribute(_RATIO_ATTRIBUTE, device.id)
-        double = ratio <= _FAST_DOUBLE and 8 * kernel.n**2 <= _DOUBLE_BYTES
+        self.block_size = 2048 if kernel.n > _MANY else 1024
+        self.max_blocks = device.attributes["MultiProcessorCount"]
+        double = fast_double() and 8 * kernel.n**2 <= DOUBLE_BYTES
         self.dtype = np.dtype(np.float64 if double else np.float32)
+        self.precise = fast_double()
         self._host = NumpyBackend(kernel, 0)
+        self._buffer: Any = None  # memory of kernel matrices, used again for the next one
 
     def asarray(self, values):
         return self.cp.asarray(values)
@@ -62,17 +68,32 @@ class CupyBackend(Backend):
         free = _SHARE * (self.cp.cuda.runtime.memGetInfo()[0] + pool.free_bytes())
         return int(free if self._memory is None else min(free, self._memory - pool.used_bytes()))
 
+    def block(self, rows, columns):
+        return self.kernel.on_card_block(rows, columns, self.dtype)
+
     def matrix(self, index):
-        kernel = self.kernel if index is None else self.kernel.restrict(index)
-        everything = self.cp.arange(kernel.n)
-        K = self.cp.empty((kernel.n, kernel.n), self.dtype)
-        for start in range(0, kernel.n, step := max(1, 2**27 // kernel.n)):
-            rows = everything[start : start + step]
-            K[start : start + step] = kernel.on_card_block(rows, everything, self.dtype)
+        n, size = len(index), len(index) ** 2
+        if self._buffer is None or len(self._buffer) < size:
+            self._buffer = None  # before the next one is taken
+            self._buffer = self.cp.empty(size, self.dtype)
+        K = self._buffer[:size].reshape(n, n)
+        for start in range(0, n, step := max(1, _BLOCK_VALUES // n)):
+            rows = index[start : start + step]
+            self.kernel.on_card_block(rows, index, self.dtype, out=K[start : start + step])
         return K
 
+    def replace(self, K, index, places):
+        n = len(K)
+        for start in range(0, len(places), step := max(1, _BLOCK_VALUES // n)):
+            part = places[start : start + step]
+            values = self.block(index[part], index)
+            launch(
+                "replace", K.dtype.char, (-(-n // _THREADS), len(part)), _THREADS,
+                (K, np.int64(n), part, values),
+            )  # fmt: skip
+
     def product(self, index, coefficients, precise=True):
-        dtype = np.float64 if precise else np.float32
+        dtype = np.float64 if precise or fast_double() else np.float32
         return self.kernel.on_card_product(index, coefficients, dtype)
 
     def submatrix(self, K, rows, columns, ridge=0.0):
@@ -93,13 +114,13 @@ class CupyBackend(Backend):
         )  # fmt: skip
         return out
 
-    def nearest(self, K, landmarks, places):
-        cp, n = self.cp, len(K)
+    def nearest(self, rows, landmarks, places):
+        cp, n = self.cp, rows.shape[1]
         keys = cp.empty(n)
         launch(
-            "nearest", K.dtype.char, -(-n // _THREADS), _THREADS,
-            (K, np.int64(n), cp.asarray(landmarks), cp.asarray(places), np.int32(len(landmarks)),
-             keys),
+            "nearest", rows.dtype.char, -(-n // _THREADS), _THREADS,
+            (rows, np.int64(n), cp.asarray(landmarks), cp.asarray(places),
+             np.int32(len(landmarks)), keys),
         )  # fmt: skip
         return keys
 
@@ -130,7 +151,8 @@ class CupyBackend(Backend):
             return ends, growing, shrinking
 
         ends, growing, shrinking = marked(threshold, 0.0)
-        if growing + shrinking > most:
+        n_above = growing + shrinking
+        if n_above > most:
             marked(threshold, SPREAD)
             worst = float(cp.partition(score, n - most)[n - most])
             # The worst of them is to be above the threshold, too.
@@ -142,25 +164,27 @@ class CupyBackend(Backend):
             (order, flags, ends, np.int64(n), np.int64(growing), np.int64(shrinking),
              np.int64(count), np.int64(self.block_size), np.float64(shift), index),
         )  # fmt: skip
-        return index
+        return index, n_above
 
-    def pair_steps(self, K, at, index, relative, tolerance):
+    def pair_steps(self, K, at, index, intercept, relative, tolerance):
         cp, (count, m) = self.cp, index.shape
         change = cp.empty((count, m))
         blocks = cp.empty((count, m, m), K.dtype)
-        launch("gather_blocks", K.dtype.char, (m, count), m, (K, np.int64(len(K)), index, blocks))
-        width = K.dtype.itemsize
         launch(
-            "pair_steps", K.dtype.char, count, m,
-            (blocks, index, at.beta, at.residual, at.lower, at.upper, np.float64(relative),
-             np.float64(tolerance), np.int32(STEPS_PER_SAMPLE * m), change),
-            m * (3 * 8 + width) + 64 * (3 * width + 4),
+            "gather_blocks", K.dtype.char, (m, count), _THREADS,
+            (K, np.int64(len(K)), index, np.int32(m), blocks),
+        )  # fmt: skip
+        launch(
+            "pair_steps", K.dtype.char, count, max(32, m // _SAMPLES_PER_THREAD),
+            (blocks, index, at.beta, at.residual, at.lower, at.upper, np.int32(m),
+             np.float64(intercept), np.float32(relative), np.float32(tolerance),
+             np.int32(STEPS_PER_SAMPLE * m), change),
         )  # fmt: skip
         return change
 
     def block_products(self, K, index, change):
         n = len(K)
-        products = self.cp.empty((len(index), n), K.dtype)
+        products = self.cp.empty((len(index), n))
         launch(
             "block_products", K.dtype.char, (-(-n // _THREADS), len(index)), _THREADS,
             (K, np.int64(n), index, change, np.int32(index.shape[1]), products),
@@ -171,7 +195,7 @@ class CupyBackend(Backend):
         count, m = index.shape
         out = self.cp.empty((count, count + 1))
         launch(
-            "couplings", products.dtype.char, (count + 1, count), 32,
+            "couplings", None, (count + 1, count), 32,
             (at.residual, index, change, products, np.int64(products.shape[1]), np.int32(m), out),
         )  # fmt: skip
         return self.cp.asnumpy(out)
@@ -180,11 +204,11 @@ class CupyBackend(Backend):
         n, (count, m) = len(at.beta), index.shape
         lengths = self.cp.asarray(lengths)
         launch(
-            "move_beta", None, count, m,
-            (at.beta, at.lower, at.upper, index, change, lengths, np.float64(SNAP)),
+            "move_beta", None, count, _THREADS,
+            (at.beta, at.lower, at.upper, index, change, lengths, np.int32(m), np.float64(SNAP)),
         )  # fmt: skip
         launch(
-            "move_residual", products.dtype.char, -(-n // _THREADS), _THREADS,
+            "move_residual", None, -(-n // _THREADS), _THREADS,
             (at.residual, products, lengths, np.int32(count), np.int64(n)),
         )  # fmt: skip
 
@@ -221,11 +245,17 @@ class CupyBackend(Backend):
             "matrix_product", K.dtype.char, (-(-n // _THREADS), parts), _THREADS,
             (K, np.int64(n), index, coefficients, np.int64(len(index)), sums),
         )  # fmt: skip
-        return sums.sum(axis=0) if parts > 1 else sums[0]
+        return cp.ones(parts) @ sums if parts > 1 else sums[0]
 
     def algebra(self, size):
         return self if size > _HOST_NEWTON else self._host
 
+    # Costs in microseconds, as measured on an H200.
+    def sweep_cost(self, values):
+        return 500.0 + 0.5 * STEPS_PER_SAMPLE * self.block_size + 3e-7 * values
+
     def newton_cost(self, size):
-        # About eight factors of half the size, and the time of their launches.
-        return _COST_OF_NEWTON + _COST_PER_SAMPLE * size + 0.5 * size**3
+        return 15e3 + 3.0 * size + 1e-8 * size**3
+
+    def release(self):
+        self._buffer = None

@@ -12,7 +12,7 @@ import numpy as np
 from maxmargin.solvers.sweeps.active_set import FreeSystem, Matrix, newton_change
 from maxmargin.solvers.sweeps.backend import Array, Backend, State, Variables
 from maxmargin.solvers.sweeps.combine import step_lengths
-from maxmargin.solvers.sweeps.partition import neighbour_order
+from maxmargin.solvers.sweeps.partition import landmarks_of, neighbour_order
 
 # Orders of neighbours that are used in turn, and sweeps with each before the next.
 _ORDERS = 4
@@ -39,12 +39,17 @@ _VERY_SLOW = 0.5
 _MATRICES = 1.5
 # How much more than was spent on sweeps a Newton step may cost, once its samples are counted.
 _OVERRUN = 2.0
-# Most of the cost of a Newton step that is spent on sweeps before the next.
+# Part of the cost of a Newton step that is spent on sweeps before the first, and the most before
+# the next.
+_FIRST_WAIT = 4.0
+# The same where violations are no longer large, and where in addition hardly more samples violate
+# than are free: the free set is then about right.
+_MIDDLE_WAIT = 2.0
+_NEARLY_FREE = 1.2
+_SHORT_WAIT = 0.5
 _LONGEST_WAIT = 8.0
 # Part of the range of β within which it is put on its bound after a Newton step.
 _SNAP = 1e-12
-# Operations per kernel value of a product from memory: it is the reading that takes the time.
-_FLOPS_PER_VALUE = 40.0
 
 
 class MatrixRun:
@@ -56,6 +61,7 @@ class MatrixRun:
     moved : whether β has changed since the residual was given
     scale : the mean diagonal of K, by which the proximal term is measured
     proximal : the proximal term of the first Newton step
+    large : what counts as a large violation
     seconds : where the time went
     """
 
@@ -68,6 +74,7 @@ class MatrixRun:
         should_stop: Callable[[], bool],
         scale: float = 1.0,
         proximal: float = PROXIMAL,
+        large: float = 1.0,
     ):
         self.backend, self.K, self.at = backend, K, at
         self.n = len(K)
@@ -76,14 +83,15 @@ class MatrixRun:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._rng, self._should_stop = rng, should_stop
         self._orders: list[Array] = []
-        # Costs in floating-point operations since the last Newton step, and how much of the cost
-        # of one must be spent on sweeps before it is tried.
-        self._spent, self._wanted = 0.0, 1.0
-        self._scale = scale or 1.0
+        self._least = _LEAST_VIOLATION
+        # Costs since the last Newton step, and how much of the cost of one must be spent on sweeps
+        # before it is tried.
+        self._spent, self._wanted = 0.0, _FIRST_WAIT
+        self._scale, self._large = scale or 1.0, large
         self._proximal, self._least_proximal = proximal, _LEAST_PROXIMAL
         self._worked = 0.0  # the proximal term of the last step that succeeded
         self._system: FreeSystem | None = None
-        self._n_chosen = 0  # samples of the last sweep, about as many as a Newton step has
+        self._n_chosen = 0  # violators of the last sweep, about as many as a Newton step has
 
     @property
     def proximal(self) -> float:
@@ -93,10 +101,18 @@ class MatrixRun:
     def state(self) -> State:
         return self.backend.state(self.at)
 
+    def begin(self) -> None:
+        """Go on from other values of β and the residual: sweeps come first again."""
+        self._spent, self._wanted, self._n_chosen = 0.0, _FIRST_WAIT, 0
+
+    def forget(self) -> None:
+        """Drop what was derived from K: other samples are in it."""
+        self._system, self._orders = None, []
+
     def release(self) -> None:
         """Give the memory back now: objects that refer to each other would keep it for a while."""
-        self.K = self._system = None
-        self._orders = []
+        self.K = None
+        self.forget()
 
     def advance(self, state: State, tol: float) -> bool:
         """One Newton step or sweep, whichever is due; False where nothing moved."""
@@ -113,16 +129,16 @@ class MatrixRun:
         """Optimise many working sets at once, and go as far as they agree."""
         backend, at = self.backend, self.at
         self.n_sweeps += 1
-        least, bonus = _LEAST_VIOLATION * state.violation, _BONUS_OF_FREE * state.violation
+        least, bonus = self._least * state.violation, _BONUS_OF_FREE * state.violation
         shift = self._rng.random()
-        index = backend.working_sets(at, self._order(), state, least, bonus, shift)
-        self._n_chosen = int(index.size)
-        change = backend.pair_steps(self.K, at, index, _INNER_TOLERANCE, 0.3 * tol)
+        index, self._n_chosen = backend.working_sets(at, self._order(), state, least, bonus, shift)
+        change = backend.pair_steps(self.K, at, index, state.intercept, _INNER_TOLERANCE, 0.3 * tol)
         products = backend.block_products(self.K, index, change)
         both = backend.couplings(at, index, change, products)
         lengths = step_lengths(np.ascontiguousarray(both[:, :-1]), both[:, -1].copy())
-        values = float(index.size) * self.n
-        self._spent += backend.sweep_latency + values * _FLOPS_PER_VALUE
+        self._spent += backend.sweep_cost(float(index.size) * self.n)
+        # Sets of samples that all want the same cannot move: then those that hardly violate help.
+        self._least = _LEAST_VIOLATION if lengths.any() else 0.0
         if not lengths.any():
             return False
         backend.move(at, index, change, products, lengths)
@@ -131,7 +147,9 @@ class MatrixRun:
     def _order(self) -> Array:
         number = self.n_sweeps // _SWEEPS_PER_ORDER % _ORDERS
         while number >= len(self._orders):
-            self._orders.append(neighbour_order(self.backend, self.K, self._rng))
+            landmarks = landmarks_of(self.n, self._rng)
+            rows = self.K[self.backend.asarray(landmarks)]
+            self._orders.append(neighbour_order(self.backend, rows, landmarks))
         return self._orders[number]
 
     # Newton steps.
@@ -141,7 +159,14 @@ class MatrixRun:
         m = max(self._n_chosen, state.n_free)
         if m < 2 or 8 * _MATRICES * m * m > self.backend.free_bytes():
             return False
-        return self._spent >= self._wanted * self.backend.newton_cost(m)
+        return self._spent >= self._wait(m, state) * self.backend.newton_cost(m)
+
+    def _wait(self, size: int, state: State) -> float:
+        """How much of the cost of a Newton step of so many samples comes before it in sweeps."""
+        if not self._n_chosen or state.violation > self._large:
+            return self._wanted
+        settled = size <= _NEARLY_FREE * state.n_free
+        return min(self._wanted, _SHORT_WAIT if settled else _MIDDLE_WAIT)
 
     def _newton(self, state: State, at: Variables, samples: np.ndarray, side: np.ndarray) -> bool:
         """Minimise over the free and the violating samples."""
@@ -185,7 +210,8 @@ class MatrixRun:
         free, violating = can_grow & can_shrink, np.where(pull > 0, can_grow, can_shrink)
         wanted = free | (violating & (np.abs(pull) > _LEAST_VIOLATION * state.violation))
         count = int(np.count_nonzero(wanted))
-        if self._wanted and self.backend.newton_cost(count) > _OVERRUN * self._spent / self._wanted:
+        wait = self._wait(count, state)
+        if wait and self.backend.newton_cost(count) > _OVERRUN * self._spent / wait:
             self._n_chosen = count
             return None
         if self._system is not None and self._system.backend is self.backend.algebra(count):

@@ -9,7 +9,14 @@ from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import blas_threads, run_blocks
 from maxmargin.solvers.sweeps._pair_steps import pair_steps
 from maxmargin.solvers.sweeps.backend import Backend, State
-from maxmargin.solvers.sweeps.common import SNAP, STEPS_PER_SAMPLE, n_sets, solve_definite, spread
+from maxmargin.solvers.sweeps.common import (
+    DOUBLE_BYTES,
+    SNAP,
+    STEPS_PER_SAMPLE,
+    n_sets,
+    solve_definite,
+    spread,
+)
 
 # Rows of a matrix that are computed at a time.
 _ROWS = 512
@@ -20,13 +27,15 @@ class NumpyBackend(Backend):
 
     xp = np
     name = "processor"
-    block_size = 256
-    max_blocks = 64
+    block_size = 1024
+    max_blocks = 16
     panel = 512
-    sweep_latency = 1e7
 
     def __init__(self, kernel: KernelMatrix, memory: int):
-        self.kernel, self._memory, self.dtype = kernel, memory, kernel.dtype
+        self.kernel, self._memory = kernel, memory
+        double = 8 * kernel.n**2 <= min(DOUBLE_BYTES, memory / 2)
+        self.dtype = np.dtype(np.float64) if double else kernel.dtype
+        self.precise = kernel.dtype == np.float64
 
     def asarray(self, values):
         return np.array(values)
@@ -37,13 +46,24 @@ class NumpyBackend(Backend):
     def free_bytes(self):
         return self._memory
 
+    def block(self, rows, columns):
+        return self.kernel.block(rows, columns, dtype=self.dtype)
+
     def matrix(self, index):
-        kernel = self.kernel if index is None else self.kernel.restrict(index)
-        K = np.empty((kernel.n, kernel.n), kernel.dtype)
+        whole = len(index) == self.kernel.n and (np.diff(index) == 1).all()
+        kernel = self.kernel if whole else self.kernel.restrict(index)
+        K = np.empty((kernel.n, kernel.n), self.dtype)
         for start in range(0, kernel.n, _ROWS):
             rows = np.arange(start, min(kernel.n, start + _ROWS))
-            kernel.block(rows, out=K, slots=rows)
+            kernel.block(rows, dtype=self.dtype, out=K, slots=rows)
         return K
+
+    def replace(self, K, index, places):
+        for start in range(0, len(places), _ROWS):
+            part = places[start : start + _ROWS]
+            values = self.block(index[part], index)
+            K[part] = values
+            K[:, part] = values.T
 
     def product(self, index, coefficients, precise=True):
         return self.kernel.multiply(index, coefficients, precise=precise)
@@ -57,12 +77,12 @@ class NumpyBackend(Backend):
         columns[places, np.arange(len(places))] = 1.0
         return columns
 
-    def nearest(self, K, landmarks, places):
-        own = K[landmarks, landmarks]
-        away = own[:, None] - 2 * K[landmarks]
+    def nearest(self, rows, landmarks, places):
+        own = rows[np.arange(len(rows)), landmarks]
+        away = own[:, None] - 2 * rows
         nearest = np.argmin(away, axis=0)
-        distance = away[nearest, np.arange(len(K))] + K.diagonal()
-        return places[nearest] + distance / (1.0 + np.abs(distance))
+        least = away[nearest, np.arange(rows.shape[1])]
+        return places[nearest] + 0.5 + 0.5 * least / (1.0 + np.abs(least))
 
     def state(self, at):
         can_grow, can_shrink = at.beta < at.upper, at.beta > at.lower
@@ -82,7 +102,8 @@ class NumpyBackend(Backend):
         score[can_grow & can_shrink] += bonus
         most = self.max_blocks * (self.block_size - 2)
         chosen = score > threshold
-        if np.count_nonzero(chosen) > most:
+        n_above = int(np.count_nonzero(chosen))
+        if n_above > most:
             score = score * spread(np.arange(len(score)))
             chosen = np.zeros(len(score), bool)
             chosen[np.argpartition(-score, most)[:most]] = True
@@ -96,17 +117,17 @@ class NumpyBackend(Backend):
             slot = first + np.arange(m) - (block * m + count - 1) // count
             index[block, slot] = np.roll(members, -int(shift * m / count))
             first += -(-m // count)
-        return index
+        return index, n_above
 
-    def pair_steps(self, K, at, index, relative, tolerance):
+    def pair_steps(self, K, at, index, intercept, relative, tolerance):
         change = np.zeros(index.shape)
 
         def optimise(b: int) -> None:
             members = index[b][index[b] >= 0]
             old, beta = at.beta[members], at.beta[members].copy()
             pair_steps(
-                K[np.ix_(members, members)].astype(np.float64), at.residual[members].copy(), beta,
-                at.lower[members], at.upper[members], relative, tolerance,
+                K[np.ix_(members, members)].astype(np.float64), at.residual[members] - intercept,
+                beta, at.lower[members], at.upper[members], relative, tolerance,
                 STEPS_PER_SAMPLE * len(members),
             )  # fmt: skip
             change[b, index[b] >= 0] = beta - old
@@ -115,7 +136,7 @@ class NumpyBackend(Backend):
         return change
 
     def block_products(self, K, index, change):
-        products = np.zeros((len(index), len(K)), K.dtype)
+        products = np.zeros((len(index), len(K)))
 
         def multiply(b: int) -> None:
             moved = np.flatnonzero(change[b])
@@ -126,11 +147,11 @@ class NumpyBackend(Backend):
 
     def couplings(self, at, index, change, products):
         between = np.stack([
-            products[:, members] @ moves.astype(products.dtype)
+            products[:, members] @ moves
             for members, moves in zip(index, change, strict=True)
         ], axis=1)  # fmt: skip
         gain = np.sum(at.residual[index] * change, axis=1)
-        return np.column_stack([between, gain]).astype(np.float64)
+        return np.column_stack([between, gain])
 
     def move(self, at, index, change, products, lengths):
         members, whole = index[index >= 0], np.broadcast_to(lengths[:, None], index.shape)
@@ -139,7 +160,7 @@ class NumpyBackend(Backend):
         near = SNAP * (np.abs(at.beta[members]) + np.abs(change[index >= 0]))
         moved = np.where(moved <= lower + near, lower, moved)
         at.beta[members] = np.where(moved >= upper - near, upper, moved)
-        at.residual -= lengths.astype(products.dtype) @ products
+        at.residual -= lengths @ products
 
     def cholesky(self, A):
         (potrf,) = get_lapack_funcs(("potrf",), (A,))
@@ -159,5 +180,9 @@ class NumpyBackend(Backend):
     def solve_definite(self, A, rows, right):
         return solve_definite(A[np.ix_(rows, rows)], right)
 
+    # In floating-point operations. A product is bound by reading the values.
+    def sweep_cost(self, values):
+        return 1e7 + 40.0 * values
+
     def newton_cost(self, size):
-        return 1e7 + 2.0 * size**3
+        return 1e7 + 6.0 * size**3

@@ -9,23 +9,29 @@ from maxmargin.solvers.sweeps.backend import Array, Backend
 
 # Samples for each landmark, and the most landmarks.
 _SAMPLES_PER_LANDMARK = 64
-_MAX_LANDMARKS = 1024
+_MAX_LANDMARKS = 256
 
 
-def neighbour_order(backend: Backend, K: Array, rng: np.random.Generator) -> Array:
+def landmarks_of(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Some of n samples, by chance."""
+    count = int(np.clip(n // _SAMPLES_PER_LANDMARK, 1, _MAX_LANDMARKS))
+    return np.sort(rng.choice(n, count, replace=False))
+
+
+def neighbour_order(backend: Backend, rows: Array, landmarks: np.ndarray) -> Array:
     """The samples in an order in which those close in feature space are close to each other.
 
-    Every sample belongs to the nearest of some random landmarks, and the landmarks
-    form a chain in which each is followed by the nearest that is not yet in it. The
-    distance is that of the feature space, k(x, x) + k(l, l) − 2k(x, l), so the order is
-    there for every kernel.
+    Every sample belongs to the nearest landmark, and the landmarks form a chain in which each
+    is followed by the nearest that is not yet in it. The distance is that of the feature
+    space, k(x, x) + k(l, l) − 2k(x, l), so the order is there for every kernel.
+
+    Parameters
+    ----------
+    rows : kernel values of the landmarks with all samples, a landmark per row
     """
-    n = len(K)
-    count = int(np.clip(n // _SAMPLES_PER_LANDMARK, 1, _MAX_LANDMARKS))
-    landmarks = np.sort(rng.choice(n, count, replace=False))
-    among = backend.to_host(backend.submatrix(K, landmarks, landmarks))
+    among = backend.to_host(rows[:, backend.asarray(landmarks)])
     places = _chain(among.diagonal()[:, None] - 2.0 * among)
-    return backend.xp.argsort(backend.nearest(K, landmarks, places))
+    return backend.xp.argsort(backend.nearest(rows, landmarks, places))
 
 
 @njit(cache=True, nogil=True)

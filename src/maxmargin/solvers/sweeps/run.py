@@ -13,17 +13,28 @@ from maxmargin.run import Run
 from maxmargin.solution import Status
 from maxmargin.solvers.sweeps.backend import Array, Backend, State, Variables
 from maxmargin.solvers.sweeps.matrix_run import PROXIMAL, MatrixRun
+from maxmargin.solvers.sweeps.partition import landmarks_of, neighbour_order
 
 # Seconds between two lines of the history.
 _UPDATE_SECONDS = 0.1
 # Part of the memory that the kernel matrix of the samples in memory may take.
-_SHARE_OF_MATRIX = 0.4
+_SHARE_OF_MATRIX = 0.65
+_LEAST_IN_MEMORY = 512
 # Where not all samples are in memory, those that are there are optimised to this part of their
-# largest violation before the others hear of it.
-_INNER_TOLERANCE = 0.1
-_LAST_TOLERANCE = 0.01
+# first violation before the others hear of it; the second where all that violate are there.
+_INNER_TOLERANCE = 0.2
+_LAST_TOLERANCE = 0.03
+# How much each pass has more samples than the one before, until it has all; how many such steps
+# there are at most; the least of the first pass.
+_GROWTH = 4
+_LEVELS = 2
+_LEAST_PART = 15000
 # What counts as violating, as part of the largest violation.
 _LEAST_VIOLATION = 0.05
+# A sample nearly violates where it lacks less than this part of the largest violation.
+_NEAR = 0.5
+# Up to this part of the samples in memory is exchanged in place: columns are slow to write.
+_FEW = 0.1
 # Where free samples are many, what each counts more than its violation, as part of all.
 _BONUS_OF_FREE = 0.1
 # Violations above this many tol are updated in working precision; those below from scratch.
@@ -40,23 +51,36 @@ class SweepRun:
         self.problem, self.tol, self.monitor = problem, run.tol, run.monitor
         self.backend = backend
         self.linear = backend.asarray(problem.linear)
+        beta = run.initial_beta(problem)
         self.at = Variables(
-            backend.asarray(run.initial_beta(problem)),
+            backend.asarray(beta),
             self.linear.copy(),
             backend.asarray(problem.lower),
             backend.asarray(problem.upper),
         )
-        self.exact = not bool(self.at.beta.any())
+        self.exact = not beta.any()
         self.n_sweeps = self.n_newton = self.n_matrices = 0
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._rng = np.random.default_rng(run.random_state)
         self._last_update = -np.inf
-        self._whole: MatrixRun | None = None  # the run where all samples are in memory
+        self._inner: MatrixRun | None = None  # the run on the samples in memory
+        self._members: np.ndarray = np.zeros(0, np.int64)  # which these are
+        self._index: Array = None  # the same on the device
         self._scale = problem.kernel.scale
-        self._proximal = PROXIMAL
         itemsize = backend.dtype.itemsize
         most = np.sqrt(_SHARE_OF_MATRIX * backend.free_bytes() / itemsize)
-        self.in_memory = min(problem.n, max(2 * backend.block_size, int(most)))
+        self.in_memory = min(problem.n, max(_LEAST_IN_MEMORY, int(most)))
+        # Samples take part in an order left to chance: all are equal at the start, and the rows may
+        # be sorted. A warm start knows all of them.
+        self._shuffled = self._rng.permutation(problem.n)
+        self._candidates = self._shuffled[: self._first_part() if self.exact else problem.n]
+
+    def _first_part(self) -> int:
+        size = self.problem.n
+        for _ in range(_LEVELS):
+            if size > _GROWTH * _LEAST_PART or size > self.in_memory:
+                size = -(-size // _GROWTH)
+        return size
 
     @property
     def n_iter(self) -> int:
@@ -87,8 +111,9 @@ class SweepRun:
         try:
             return self._until_certified()
         finally:
-            if self._whole is not None:
-                self._whole.release()
+            if self._inner is not None:
+                self._inner.release()
+            self.backend.release()
 
     def _until_certified(self) -> Status:
         """Optimise until the float64 residual of all samples agrees that it is the optimum.
@@ -113,37 +138,111 @@ class SweepRun:
             elif state.violation <= self.tol:
                 self.refresh()
                 continue
-            if self.in_memory == self.problem.n:
-                whole = self._whole = self._whole or self._inner(None, self.at)
-                status = self._optimise(whole, self.tol * (0.5 if failures else 1.0))
-                self.exact = self.exact and not whole.moved
-                whole.moved = False
-                if status is None:
-                    self.refresh()
-            else:
-                status = self._optimise_part(state)
+            status = self._pass(state, self.tol * (0.5 if failures else 1.0))
             if status is not None:
                 return status
 
-    def _inner(self, index: Array | None, at: Variables) -> MatrixRun:
-        start = time.perf_counter()
-        K = self.backend.matrix(index)
-        self.n_matrices += 1
-        self.seconds["kernel"] += time.perf_counter() - start
-        return MatrixRun(self.backend, K, at, self._rng, self._stopped, self._scale, self._proximal)
+    def _pass(self, state: State, tol: float) -> Status | None:
+        """Optimise as many of the worst violators and free samples as fit, then tell all.
 
-    def _optimise(self, inner: MatrixRun, tol: float, relative: float = 0.0) -> Status | None:
-        """Sweeps and Newton steps until those in memory are optimal; the reason to stop early.
-
-        To stop at tol, or where the violation has fallen to the `relative` part of its largest.
+        Of the samples a growing part takes turns, in an order left to chance: what is learned of
+        few of them is cheap, and the others need only correct it.
         """
+        inner, relative = self._inner_of(state)
+        index, before = self._index, self.backend.to_host(inner.at.beta).copy()
+        self._before = self._objective(), inner.at.beta.copy(), inner.at.residual.copy()
+        whole = len(index) == self.problem.n
+        if not whole:
+            tol = max(0.5 * tol, relative * state.violation)
+        status = self._optimise(inner, tol)
+        self.at.beta[index] = inner.at.beta
+        change = self.backend.to_host(inner.at.beta) - before
+        moved = np.flatnonzero(change)
+        self._candidates = self._shuffled[: _GROWTH * len(self._candidates)]
+        if not len(moved):
+            if not self.exact:
+                self.refresh()
+            return status
+        self.exact = False
+        by_part = self.backend.precise or state.violation > _PRECISE_BELOW * self.tol
+        if whole or status is not None or not by_part:
+            self.at.residual[index] = inner.at.residual
+            if status is None:
+                self.refresh()
+            return status
+        start = time.perf_counter()
+        places = self.backend.asarray(moved)
+        change = self.backend.asarray(change[moved])
+        self.at.residual -= self.backend.product(index[places], change, precise=False)
+        self.seconds["update"] += time.perf_counter() - start
+        return status
+
+    def _inner_of(self, state: State) -> tuple[MatrixRun, float]:
+        """The run on the samples that are to be in memory, and how far it is to go."""
+        members, near, n_wanted = self._worst(state)
+        start = time.perf_counter()
+        if self._inner is None or len(members) != len(self._index):
+            self._begin(members)
+        elif len(members) < self.problem.n:
+            self._exchange(members, near)
+            self._inner.begin()
+        self.seconds["kernel"] += time.perf_counter() - start
+        assert self._inner is not None
+        now, at = self.at.take(self._index), self._inner.at
+        at.beta[:], at.residual[:], at.lower[:], at.upper[:] = (
+            now.beta, now.residual, now.lower, now.upper
+        )  # fmt: skip
+        # Where all that violate are in memory, the rest has little to say.
+        last = len(self._candidates) == self.problem.n and n_wanted <= self.in_memory
+        return self._inner, _LAST_TOLERANCE if last else _INNER_TOLERANCE
+
+    def _begin(self, members: np.ndarray) -> None:
+        """A kernel matrix in memory. Neighbours are put side by side, so that sets read less."""
+        backend, proximal = self.backend, PROXIMAL
+        if self._inner is not None:
+            proximal = self._inner.proximal
+            self._inner.release()  # before the next matrix takes its memory
+        if len(members) > _LEAST_PART:
+            landmarks = landmarks_of(len(members), self._rng)
+            index = backend.asarray(members)
+            rows = backend.block(index[backend.asarray(landmarks)], index)
+            members = members[backend.to_host(neighbour_order(backend, rows, landmarks))]
+        self._index = backend.asarray(members)
+        self._members = members
+        K = backend.matrix(self._index)
+        self.n_matrices += 1
+        large = float(np.abs(self.problem.linear).max(initial=0.0))
+        self._inner = MatrixRun(
+            backend, K, self.at.take(self._index), self._rng, self._stopped, self._scale, proximal,
+            large,
+        )  # fmt: skip
+
+    def _exchange(self, members: np.ndarray, near: np.ndarray) -> None:
+        """Let members in that nearly violate, in the places of samples that are no members."""
+        assert self._inner is not None
+        n = self.problem.n
+        wanted, present = np.zeros(n, bool), np.zeros(n, bool)
+        wanted[members], present[self._members] = True, True
+        entering = members[near & ~present[members]]
+        if len(entering) > _FEW * len(members):
+            return self._begin(members)
+        places = np.flatnonzero(~wanted[self._members])[: len(entering)]
+        if not len(places):
+            return
+        self._members[places] = entering
+        self._index = self.backend.asarray(self._members)
+        self.backend.replace(self._inner.K, self._index, self.backend.asarray(places))
+        self.n_matrices += 1
+        self._inner.forget()
+
+    def _optimise(self, inner: MatrixRun, tol: float) -> Status | None:
+        """Sweeps and Newton steps until those in memory are optimal; the reason to stop early."""
         sweeps, newton, before = inner.n_sweeps, inner.n_newton, dict(inner.seconds)
         base = self.n_sweeps - sweeps, self.n_newton - newton
-        stuck, stop, largest = 0, None, 0.0
+        stuck, stop = 0, None
         while stop is None and stuck < 2:
             state = inner.state()
-            largest = max(largest, state.violation)
-            if state.violation <= max(tol, relative * largest):
+            if state.violation <= tol:
                 break
             stuck = 0 if inner.advance(state, tol) else stuck + 1
             self.n_sweeps, self.n_newton = base[0] + inner.n_sweeps, base[1] + inner.n_newton
@@ -152,54 +251,36 @@ class SweepRun:
             self.seconds[part] += value - before.get(part, 0.0)
         return stop
 
-    def _optimise_part(self, state: State) -> Status | None:
-        """Optimise as many of the worst violators and free samples as fit, then tell all."""
-        worst, n_wanted = self._worst(state)
-        index = self.backend.asarray(worst)
-        part = self.at.take(index)
-        before = self.backend.to_host(part.beta).copy()
-        inner = self._inner(index, part)
-        # Where all that violate fit, the rest has little to say.
-        relative = _INNER_TOLERANCE if n_wanted > self.in_memory else _LAST_TOLERANCE
-        status = self._optimise(inner, 0.5 * self.tol, relative)
-        self.at.beta[index] = part.beta
-        self._proximal = inner.proximal
-        inner.release()
-        change = self.backend.to_host(part.beta) - before
-        moved = self.backend.asarray(np.flatnonzero(change))
-        change = self.backend.asarray(change)
-        if state.violation > _PRECISE_BELOW * self.tol and status is None:
-            start = time.perf_counter()
-            self.at.residual -= self.backend.product(index[moved], change[moved], precise=False)
-            self.exact = False
-            self.seconds["update"] += time.perf_counter() - start
-        else:
-            self.refresh()
-        return status
+    def _worst(self, state: State) -> tuple[np.ndarray, np.ndarray, int]:
+        """The samples with the largest violation; which of them nearly violate; how many do.
 
-    def _worst(self, state: State) -> tuple[np.ndarray, int]:
-        """The samples with the largest violation, and how many violate; free ones count as such."""
-        at = self.at.to_host(self.backend)
+        Free samples count as violating.
+        """
+        candidates = self._candidates
+        if len(candidates) <= min(self.in_memory, _LEAST_PART):
+            return candidates, np.ones(len(candidates), bool), len(candidates)
+        at = self.at.to_host(self.backend).take(candidates)
         can_grow, can_shrink = at.beta < at.upper, at.beta > at.lower
         pull = at.residual - state.intercept
         score = np.maximum(np.where(can_grow, pull, -np.inf), np.where(can_shrink, -pull, -np.inf))
         few = 2 * state.n_free <= self.in_memory
         score[can_grow & can_shrink] += (1.0 if few else _BONUS_OF_FREE) * state.violation
-        # Among equals chance decides: at the start all are equal, and the rows may be sorted.
-        shuffled = self._rng.permutation(self.problem.n)
-        order = np.argpartition(-score[shuffled], self.in_memory - 1)[: self.in_memory]
         n_wanted = int(np.count_nonzero(score > _LEAST_VIOLATION * state.violation))
-        return np.sort(shuffled[order]), n_wanted
+        size = min(len(candidates), self.in_memory)
+        order = np.argpartition(-score, size - 1)[:size]
+        return candidates[order], score[order] > -_NEAR * state.violation, n_wanted
 
     def _reason_to_stop(self, state: State, inner: MatrixRun) -> Status | None:
         now = self.monitor.seconds
         if now - self._last_update < _UPDATE_SECONDS:
             return self.monitor.should_stop(self.n_iter)
         self._last_update = now
-        beta = self.backend.to_host(self.at.beta)
-        return self.monitor.update(
-            self.n_iter, state.violation, self._objective(), beta, state.intercept
-        )
+        beta = self.backend.to_host(self.at.beta).copy()
+        beta[self._members] = self.backend.to_host(inner.at.beta)
+        objective, old_beta, old_residual = self._before
+        # Exact for a quadratic function: the mean of the slopes before and after, times the change.
+        objective -= 0.5 * float((inner.at.beta - old_beta) @ (old_residual + inner.at.residual))
+        return self.monitor.update(self.n_iter, state.violation, objective, beta, state.intercept)
 
     def _objective(self) -> float:
         return -0.5 * float(self.at.beta @ (self.linear + self.at.residual))

@@ -1,0 +1,380 @@
+// The operations of sweeps and Newton steps, on a kernel matrix K in memory. Compiled together with
+// kernels.cu, whose promises hold here too.
+
+
+// Per thread block: the highest residual of samples that can grow, the lowest of samples that can
+// shrink, sum and number of the free ones. out has one column per thread block.
+extern "C" __global__ void extremes(const double* beta, const double* residual,
+                                    const double* lower, const double* upper, long long n,
+                                    double* out) {
+    const double infinity = __longlong_as_double(0x7ff0000000000000LL);
+    double highest = -infinity, lowest = infinity, total = 0, free = 0;
+    for (long long t = blockIdx.x * (long long)blockDim.x + threadIdx.x; t < n;
+         t += (long long)gridDim.x * blockDim.x) {
+        bool can_grow = beta[t] < upper[t], can_shrink = beta[t] > lower[t];
+        if (can_grow) highest = fmax(highest, residual[t]);
+        if (can_shrink) lowest = fmin(lowest, residual[t]);
+        if (can_grow && can_shrink) {
+            total += residual[t];
+            free += 1;
+        }
+    }
+    __shared__ double shared[4][32];
+    for (int offset = 16; offset > 0; offset >>= 1) {
+        highest = fmax(highest, __shfl_xor_sync(0xffffffffu, highest, offset));
+        lowest = fmin(lowest, __shfl_xor_sync(0xffffffffu, lowest, offset));
+        total += __shfl_xor_sync(0xffffffffu, total, offset);
+        free += __shfl_xor_sync(0xffffffffu, free, offset);
+    }
+    int warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
+    if ((threadIdx.x & 31) == 0) {
+        shared[0][warp] = highest;
+        shared[1][warp] = lowest;
+        shared[2][warp] = total;
+        shared[3][warp] = free;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int w = 1; w < warps; ++w) {
+            highest = fmax(highest, shared[0][w]);
+            lowest = fmin(lowest, shared[1][w]);
+            total += shared[2][w];
+            free += shared[3][w];
+        }
+        double values[4] = {highest, lowest, total, free};
+        for (int k = 0; k < 4; ++k) out[k * gridDim.x + blockIdx.x] = values[k];
+    }
+}
+
+// Which samples enter a sweep, in the order of neighbours: flags[0] of those that should grow,
+// flags[1] of those that should shrink; score is their violation.
+extern "C" __global__ void mark(const double* beta, const double* residual, const double* lower,
+                                const double* upper, const long long* order, long long n,
+                                double intercept, double threshold, double bonus, double spread,
+                                double* score, int* flags) {
+    long long at = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    long long t = order[at];
+    bool can_grow = beta[t] < upper[t], can_shrink = beta[t] > lower[t];
+    double pull = residual[t] - intercept, size = fabs(pull);
+    bool grows = pull >= 0;
+    double violation = (grows ? can_grow : can_shrink) ? size : -size;
+    if (can_grow && can_shrink) violation += bonus;
+    // Among equals a hash decides, as if by chance.
+    violation *= 1.0 - spread * double((unsigned)t * 2654435761u) / 4294967296.0;
+    score[at] = violation;
+    bool chosen = violation > threshold;
+    flags[at] = chosen && grows;
+    flags[n + at] = chosen && !grows;
+}
+
+// Deals the marked samples out to working sets: each list is cut into `count` pieces of equal
+// length, moved by `shift` of a piece; ends holds the running sums of the flags.
+extern "C" __global__ void deal(const long long* order, const int* flags, const long long* ends,
+                                long long n, long long growing, long long shrinking,
+                                long long count, long long size, double shift,
+                                long long* index) {
+    long long at = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    for (int side = 0; side < 2; ++side) {
+        if (!flags[side * n + at]) continue;
+        long long m = side ? shrinking : growing;
+        long long first = side ? (growing + count - 1) / count : 0;
+        long long by = (long long)(shift * m / count);
+        long long position = (ends[side * n + at] - 1 - by + m) % m;
+        long long block = position * count / m;
+        long long slot = first + position - (block * m + count - 1) / count;
+        if (slot < size) index[block * size + slot] = order[at];
+    }
+}
+
+// blocks[b] = K[index[b]][:, index[b]] for working sets of m samples, with zeros for padding. One
+// thread block per row.
+template <typename T>
+__global__ void gather_blocks(const T* K, long long n, const long long* index, int m, T* blocks) {
+    const long long* members = index + blockIdx.y * (long long)m;
+    T* out = blocks + (blockIdx.y * (long long)m + blockIdx.x) * m;
+    long long row = members[blockIdx.x];
+    for (int t = threadIdx.x; t < m; t += blockDim.x)
+        out[t] = row < 0 || members[t] < 0 ? T(0) : K[row * n + members[t]];
+}
+
+// The largest of one float per thread, and the place that it has (of equals the first), among the
+// 32 threads of a warp. Places grow with the number of the thread.
+__device__ __forceinline__ void warp_argmax(float& value, int& place) {
+#if __CUDA_ARCH__ >= 800
+    // As an integer of the same order: the hardware then finds the maximum in one instruction.
+    unsigned bits = __float_as_uint(value);
+    unsigned key = bits ^ ((bits >> 31) ? 0xffffffffu : 0x80000000u);
+    unsigned best = __reduce_max_sync(0xffffffffu, key);
+    int winner = __ffs(__ballot_sync(0xffffffffu, key == best)) - 1;
+    place = __shfl_sync(0xffffffffu, place, winner);
+    value = __shfl_sync(0xffffffffu, value, winner);
+#else
+    for (int offset = 16; offset > 0; offset >>= 1) {
+        float other = __shfl_xor_sync(0xffffffffu, value, offset);
+        int other_place = __shfl_xor_sync(0xffffffffu, place, offset);
+        if (other > value || (other == value && other_place < place)) {
+            value = other;
+            place = other_place;
+        }
+    }
+#endif
+}
+
+__device__ __forceinline__ float warp_max(float value) {
+    int place = 0;
+    warp_argmax(value, place);
+    return value;
+}
+
+// Samples of a working set that one thread has, side by side in a row of K.
+const int OWN = 4;
+template <typename T>
+struct alignas(16) Pack {
+    T of[OWN];
+};
+
+// What the best sample of a warp tells the others: by what it was chosen, its place, how far it may
+// move, its residual or the length of the step, and its diagonal value.
+template <typename T>
+struct Offer {
+    double room;
+    T amount, diagonal;
+    float value;
+    int place;
+};
+
+// Pair steps of SMO (Fan, Chen and Lin 2005, second-order selection) on many working sets: one
+// thread block per set, OWN samples per thread. Everything about a sample lives in registers, K of
+// the set in the second-level cache of the card. Residuals are kept less the intercept, so that
+// floats can choose the pair: those of free samples are small numbers. Two barriers a step: the
+// best of each warp is offered in shared memory, and every warp finds the best of these.
+template <typename T>
+__global__ void __launch_bounds__(512)
+    pair_steps(const T* blocks, const long long* index, const double* betas,
+               const double* residuals, const double* lowers, const double* uppers, int m,
+               double intercept, float relative, float least_tolerance, int max_steps,
+               double* change) {
+    __shared__ Offer<T> growing[16], shrinking[16];
+    __shared__ float lows[16];
+    const float infinity = 1e30f;
+    int t = threadIdx.x, lane = t & 31, warp = t >> 5, warps = blockDim.x >> 5;
+    int source = lane < warps ? lane : 0;
+    bool inside = t * OWN < m;
+    const T* K = blocks + (long long)blockIdx.x * m * m;
+    const Pack<T>* rows = (const Pack<T>*)K + t;  // the row of sample s begins at s * m / OWN
+    long long first = (long long)blockIdx.x * m + t * OWN;
+    double beta[OWN], lower[OWN], upper[OWN];
+    T residual[OWN], diagonal[OWN];
+#pragma unroll
+    for (int p = 0; p < OWN; ++p) {
+        long long sample = inside ? index[first + p] : -1;
+        bool used = sample >= 0;
+        beta[p] = used ? betas[sample] : 0.0;
+        lower[p] = used ? lowers[sample] : 0.0;
+        upper[p] = used ? uppers[sample] : 0.0;
+        residual[p] = used ? T(residuals[sample] - intercept) : T(0);
+        diagonal[p] = used ? K[(long long)(t * OWN + p) * m + t * OWN + p] : T(0);
+    }
+    float tolerance = 0.0f;
+    for (int step = 0; step < max_steps; ++step) {
+        // i: the highest residual that can grow; the lowest that can shrink comes along.
+        float highest = -infinity, lowest = infinity;
+        Offer<T> offer = {0.0, T(0), T(0), 0.0f, t * OWN};
+#pragma unroll
+        for (int p = 0; p < OWN; ++p) {
+            float value = float(residual[p]);
+            if (beta[p] < upper[p] && value > highest) {
+                highest = value;
+                offer = Offer<T>{upper[p] - beta[p], residual[p], diagonal[p], value, t * OWN + p};
+            }
+            if (beta[p] > lower[p] && value < lowest) lowest = value;
+        }
+        lowest = -warp_max(-lowest);
+        int i = offer.place;
+        offer.value = highest;
+        warp_argmax(highest, i);
+        if (i == offer.place) growing[warp] = offer;
+        if (lane == 0) lows[warp] = lowest;
+        __syncthreads();
+        highest = growing[source].value;
+        i = growing[source].place;
+        lowest = -warp_max(-lows[source]);
+        warp_argmax(highest, i);
+        float violation = highest - lowest;
+        if (step == 0) tolerance = fmaxf(relative * violation, least_tolerance);
+        if (!(violation > tolerance) || highest <= -infinity || lowest >= infinity) break;
+        const Offer<T> up = growing[i / (OWN * 32)];  // a copy: the next step overwrites it
+        // j: the partner with which the objective gains most.
+        Pack<T> row_i;
+        if (inside) row_i = rows[(long long)i * (m / OWN)];
+        float best = 0.0f;
+        T chosen_curvature = T(1);
+        offer = Offer<T>{0.0, T(0), T(0), 0.0f, t * OWN};
+#pragma unroll
+        for (int p = 0; p < OWN; ++p) {
+            if (!inside || !(beta[p] > lower[p])) continue;
+            T difference = up.amount - residual[p];
+            T curvature = up.diagonal + diagonal[p] - T(2) * row_i.of[p];
+            curvature = curvature > T(1e-12) ? curvature : T(1e-12);
+            float gain = float(difference) * (float(difference) / float(curvature));
+            if (difference > T(0) && gain > best) {
+                best = gain;
+                chosen_curvature = curvature;
+                offer = Offer<T>{beta[p] - lower[p], difference, T(0), gain, t * OWN + p};
+            }
+        }
+        int j = offer.place;
+        warp_argmax(best, j);
+        if (j == offer.place) {
+            offer.amount /= chosen_curvature;
+            shrinking[warp] = offer;
+        }
+        __syncthreads();
+        best = shrinking[source].value;
+        j = shrinking[source].place;
+        warp_argmax(best, j);
+        if (!(best > 0.0f)) break;
+        const Offer<T>& down = shrinking[j / (OWN * 32)];
+        double by = fmin(double(down.amount), fmin(up.room, down.room));
+        bool all_up = by == up.room, all_down = by == down.room;
+        if (inside) {
+            Pack<T> row_j = rows[(long long)j * (m / OWN)];
+#pragma unroll
+            for (int p = 0; p < OWN; ++p) {
+                residual[p] -= T(by) * (row_i.of[p] - row_j.of[p]);
+                if (t * OWN + p == i) beta[p] = all_up ? upper[p] : beta[p] + by;
+                if (t * OWN + p == j) beta[p] = all_down ? lower[p] : beta[p] - by;
+            }
+        }
+    }
+#pragma unroll
+    for (int p = 0; p < OWN; ++p) {
+        if (!inside) break;
+        long long sample = index[first + p];
+        change[first + p] = sample >= 0 ? beta[p] - betas[sample] : 0.0;
+    }
+}
+
+// products[b, c] = sum over the samples s of working set b of change * K[s, c], summed up in double.
+// One thread per column; whether a sample has moved is the same question for all threads.
+template <typename T>
+__global__ void block_products(const T* K, long long n, const long long* index,
+                               const double* change, int m, double* products) {
+    long long column = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (column >= n) return;
+    const long long* members = index + blockIdx.y * (long long)m;
+    const double* moves = change + blockIdx.y * (long long)m;
+    double sum = 0.0;
+#pragma unroll 8
+    for (int s = 0; s < m; ++s) {
+        double move = moves[s];
+        if (move != 0.0) sum += move * double(K[members[s] * n + column]);
+    }
+    products[blockIdx.y * n + column] = sum;
+}
+
+// out[c, b] = change[b] . products[c, index[b]], and in the last column change[c] . residual.
+// One warp per value.
+extern "C" __global__ void couplings(const double* residual, const long long* index,
+                                     const double* change, const double* products, long long n,
+                                     int m, double* out) {
+    int count = gridDim.y, b = blockIdx.x, c = blockIdx.y;
+    int set = b < count ? b : c;
+    double sum = 0.0;
+    for (int s = threadIdx.x; s < m; s += 32) {
+        double move = change[set * (long long)m + s];
+        if (move != 0.0) {
+            long long sample = index[set * (long long)m + s];
+            sum += move * (b < count ? products[c * n + sample] : residual[sample]);
+        }
+    }
+    sum = warp_sum(sum);
+    if (threadIdx.x == 0) out[c * (long long)(count + 1) + b] = sum;
+}
+
+// beta += length * change, put on a bound that it reaches up to rounding.
+extern "C" __global__ void move_beta(double* beta, const double* lower, const double* upper,
+                                     const long long* index, const double* change,
+                                     const double* lengths, int m, double snap) {
+    for (int t = threadIdx.x; t < m; t += blockDim.x) {
+        long long at = blockIdx.x * (long long)m + t, sample = index[at];
+        if (sample < 0 || change[at] == 0.0) continue;
+        double near = snap * (fabs(beta[sample]) + fabs(change[at]));
+        double moved = beta[sample] + lengths[blockIdx.x] * change[at];
+        if (moved <= lower[sample] + near) moved = lower[sample];
+        if (moved >= upper[sample] - near) moved = upper[sample];
+        beta[sample] = moved;
+    }
+}
+
+extern "C" __global__ void move_residual(double* residual, const double* products,
+                                         const double* lengths, int count, long long n) {
+    long long t = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (t >= n) return;
+    double sum = 0.0;
+    for (int b = 0; b < count; ++b) sum += lengths[b] * products[b * n + t];
+    residual[t] -= sum;
+}
+
+// sums[part, c] = sum over a part of the rows of coefficient * K[row, c], in double. One thread per
+// column and part.
+template <typename T>
+__global__ void matrix_product(const T* K, long long n, const long long* rows,
+                               const double* coefficients, long long count, double* sums) {
+    long long column = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (column >= n) return;
+    long long first = count * blockIdx.y / gridDim.y, last = count * (blockIdx.y + 1) / gridDim.y;
+    double sum = 0.0;
+#pragma unroll 8
+    for (long long j = first; j < last; ++j)
+        sum += coefficients[j] * double(K[rows[j] * n + column]);
+    sums[blockIdx.y * n + column] = sum;
+}
+
+// out = (K + ridge * I)[rows][:, columns] in double. One thread per value.
+template <typename T>
+__global__ void submatrix(const T* K, long long stride, const long long* rows,
+                          const long long* columns, long long count, double ridge,
+                          double* out) {
+    long long at = blockIdx.y * (long long)blockDim.x + threadIdx.x;
+    if (at >= count) return;
+    long long row = rows[blockIdx.x], column = columns[at];
+    out[blockIdx.x * count + at] = double(K[row * stride + column]) + (row == column ? ridge : 0.0);
+}
+
+// Ones at the places of unit columns, in a matrix of zeros.
+extern "C" __global__ void unit_columns(const long long* places, long long count, double* out) {
+    long long column = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (column < count) out[places[column] * count + column] = 1.0;
+}
+
+// The key of a sample in the order of neighbours: the place of the landmark l that is nearest in
+// feature space, where k(l, l) - 2 k(x, l) is least, and that as a fraction. A landmark per row.
+template <typename T>
+__global__ void nearest(const T* rows, long long n, const long long* landmarks,
+                        const long long* places, int count, double* keys) {
+    long long t = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (t >= n) return;
+    double least = 0.0;
+    int best = -1;
+    for (int l = 0; l < count; ++l) {
+        double away = double(rows[l * n + landmarks[l]]) - 2.0 * double(rows[l * n + t]);
+        if (best < 0 || away < least) {
+            least = away;
+            best = l;
+        }
+    }
+    keys[t] = double(places[best]) + 0.5 + 0.5 * least / (1.0 + fabs(least));
+}
+
+// K[places] = rows, and the columns likewise, since K is symmetric. One thread per value.
+template <typename T>
+__global__ void replace(T* K, long long n, const long long* places, const T* rows) {
+    long long column = blockIdx.x * (long long)blockDim.x + threadIdx.x, row = blockIdx.y;
+    if (column >= n) return;
+    T value = rows[row * n + column];
+    K[places[row] * n + column] = value;
+    K[column * n + places[row]] = value;
+}
