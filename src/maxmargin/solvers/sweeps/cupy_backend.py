@@ -255,7 +255,7 @@ class CupyBackend(Backend):
         return 500.0 + 0.5 * STEPS_PER_SAMPLE * self.block_size + 3e-7 * values
 
     def newton_cost(self, size):
-        return 15e3 + 3.0 * size + 1e-8 * size**3
+        return 8e3 + 3.0 * size + 1e-8 * size**3
 
     def release(self):
         self._buffer = None

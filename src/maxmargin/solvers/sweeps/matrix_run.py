@@ -42,9 +42,8 @@ _OVERRUN = 2.0
 # Part of the cost of a Newton step that is spent on sweeps before the first, and the most before
 # the next.
 _FIRST_WAIT = 4.0
-# The same where violations are no longer large, and where in addition hardly more samples violate
-# than are free: the free set is then about right.
-_MIDDLE_WAIT = 2.0
+# The same where violations are no longer large, and hardly more samples violate than are free: the
+# free set is then about right.
 _NEARLY_FREE = 1.2
 _SHORT_WAIT = 0.5
 _LONGEST_WAIT = 8.0
@@ -163,10 +162,9 @@ class MatrixRun:
 
     def _wait(self, size: int, state: State) -> float:
         """How much of the cost of a Newton step of so many samples comes before it in sweeps."""
-        if not self._n_chosen or state.violation > self._large:
-            return self._wanted
-        settled = size <= _NEARLY_FREE * state.n_free
-        return min(self._wanted, _SHORT_WAIT if settled else _MIDDLE_WAIT)
+        small = self._n_chosen and state.violation <= self._large
+        settled = small and size <= _NEARLY_FREE * state.n_free
+        return min(self._wanted, _SHORT_WAIT) if settled else self._wanted
 
     def _newton(self, state: State, at: Variables, samples: np.ndarray, side: np.ndarray) -> bool:
         """Minimise over the free and the violating samples."""

@@ -25,10 +25,11 @@ _LEAST_IN_MEMORY = 512
 _INNER_TOLERANCE = 0.2
 _LAST_TOLERANCE = 0.03
 # How much each pass has more samples than the one before, until it has all; how many such steps
-# there are at most; the least of the first pass.
+# there are at most; the least of a pass; samples in memory for each that violates or is free.
 _GROWTH = 4
 _LEVELS = 2
 _LEAST_PART = 15000
+_ROOM = 8
 # What counts as violating, as part of the largest violation.
 _LEAST_VIOLATION = 0.05
 # A sample nearly violates where it lacks less than this part of the largest violation.
@@ -78,7 +79,7 @@ class SweepRun:
     def _first_part(self) -> int:
         size = self.problem.n
         for _ in range(_LEVELS):
-            if size > _GROWTH * _LEAST_PART or size > self.in_memory:
+            if size >= _GROWTH * _LEAST_PART or size > self.in_memory:
                 size = -(-size // _GROWTH)
         return size
 
@@ -266,7 +267,8 @@ class SweepRun:
         few = 2 * state.n_free <= self.in_memory
         score[can_grow & can_shrink] += (1.0 if few else _BONUS_OF_FREE) * state.violation
         n_wanted = int(np.count_nonzero(score > _LEAST_VIOLATION * state.violation))
-        size = min(len(candidates), self.in_memory)
+        room = _ROOM * int(np.count_nonzero(score > 0.0))
+        size = min(len(candidates), self.in_memory, max(room, _LEAST_PART))
         order = np.argpartition(-score, size - 1)[:size]
         return candidates[order], score[order] > -_NEAR * state.violation, n_wanted
 
