@@ -1,4 +1,4 @@
-"""What `peers.py` trains on: every case is one binary problem with its parameters."""
+"""What `peers.py` trains on: every case is one problem with its parameters."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.datasets import make_friedman1
 
 import data
 
@@ -17,11 +18,16 @@ TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class Case:
-    """One binary problem.
+    """One problem.
 
     Attributes
     ----------
-    source : name of the file, or "gaussians" for two generated ones
+    source : name of the file, or "gaussians" for two generated ones, or "friedman" for a
+        generated regression
+    kind : the class that solves it; its samples are −1 or +1, targets, or of one class
+    gamma : that of the kernel; 0 stands for 1 / number of features
+    epsilon : half the width of the tube of an SVR
+    nu : of the kinds that have one; that of a NuSVC is a part of the largest feasible one
     positive : the class that stands against the rest, None where there are two classes
     rows : size of the random sample (or of the generated set), None for all
     unit : whether every feature is scaled to [0, 1]
@@ -42,11 +48,25 @@ class Case:
     test: str | None = None
     series: str | None = None
     at: float = 0.0
+    kind: str = "SVC"
+    epsilon: float = 0.0
+    nu: float = 0.0
+
+    def parameters(self, samples: Samples) -> dict:
+        """What the contestants and the judge are told beside X and y."""
+        nu, y = self.nu, samples.y
+        if self.kind == "NuSVC":  # the largest one would fail by its rounding
+            nu *= (1 - 1e-12) * 2 * min(np.mean(y > 0), np.mean(y < 0))
+        gamma = self.gamma or 1.0 / samples.X.shape[1]
+        return {
+            "C": self.C, "kernel": self.kernel, "gamma": gamma, "kind": self.kind,
+            "epsilon": self.epsilon, "nu": float(nu),
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """The data of a case; y holds −1 and +1."""
+    """The data of a case; y holds −1 and +1, or targets of mean 0 and deviation 1."""
 
     X: np.ndarray | sp.csr_matrix
     y: np.ndarray
@@ -88,12 +108,55 @@ _SCALING = (
     *(_covtype(rows) for rows in (5_000, 10_000, 40_000, 80_000)),
     *(_gaussians(C) for C in (1e1, 1e3, 1e5)),
 )
+_REGRESSIONS = {
+    "housing": "housing_scale", "abalone": "abalone_scale", "cpusmall": "cpusmall_scale",
+    "friedman": "friedman",
+}  # fmt: skip
+
+
+def _regression(name: str, C: float, gamma: float, kind: str, **others) -> Case:
+    width = f"e{others['epsilon']:g}" if kind == "SVR" else f"nu{others['nu']:g}"
+    cost = f"C{C:g}" if C < 1e4 else f"C1e{np.log10(C):.0f}"
+    case = f"{kind.lower()}-{name}-{cost}-{width}-{'g1' if gamma else 'gd'}"
+    rows = 20_000 if name == "friedman" else None
+    return Case(case, _REGRESSIONS[name], C, gamma, rows=rows, kind=kind, **others)
+
+
+# Regression, ν and outliers.
+_FAMILY = (
+    *(
+        _regression(name, C, gamma, kind, **others)
+        for name in _REGRESSIONS
+        for kind, others in (
+            ("SVR", {"epsilon": 0.1}), ("SVR", {"epsilon": 0.01}), ("NuSVR", {"nu": 0.5}),
+        )
+        for gamma in (0.0, 1.0)
+        for C in (1.0, 1e2, 1e4)
+    ),
+    *(
+        Case(f"nusvc-{name}-{word}", name, C=1, gamma=0.05, kind="NuSVC", nu=part)
+        for name in ("a9a", "w7a")
+        for word, part in (("largest", 1.0), ("half", 0.5))
+    ),
+    *(
+        Case(f"oneclass-shuttle-nu{nu:g}", "shuttle", C=1, gamma=1 / (2 * 50**2), positive=1,
+             kind="OneClassSVM", nu=nu)
+        for nu in (0.01, 0.1, 0.5)
+    ),
+    *(
+        Case(f"oneclass-covtype-nu{nu:g}", "covtype", C=1, gamma=8, positive=2, rows=20_000,
+             unit=True, kind="OneClassSVM", nu=nu)
+        for nu in (0.01, 0.1, 0.5)
+    ),
+)  # fmt: skip
 QUICK = ("small-*", "gaussians-C1", "gaussians-C10", "gaussians-C100", "a1a", "banana", "splice")
 
 
-def select(patterns: list[str] | None, *, quick: bool = False, scaling: bool = False) -> list[Case]:
+def select(
+    patterns: list[str] | None, *, quick: bool = False, scaling: bool = False, family: bool = False
+) -> list[Case]:
     """The cases asked for; those of one series follow each other in ascending order."""
-    known = {case.name: case for case in (*_MAIN, *_SCALING)}
+    known = {case.name: case for case in (*_MAIN, *_SCALING, *_FAMILY)}
     if patterns:
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in known):
@@ -101,6 +164,8 @@ def select(patterns: list[str] | None, *, quick: bool = False, scaling: bool = F
         cases = [case for case in known.values() if _matches(case, patterns)]
     else:
         cases = [*_MAIN, *(_SCALING if scaling else ())]
+        if family:
+            cases = list(_FAMILY)
         if quick:
             cases = [case for case in cases if _matches(case, QUICK)]
     first = {case.series: at for at, case in reversed(list(enumerate(cases))) if case.series}
@@ -117,10 +182,17 @@ def read(case: Case, folder: Path | None) -> Samples:
     if case.source == "gaussians":
         assert case.rows is not None
         return Samples(*data.two_gaussians(case.rows))
+    if case.source == "friedman":
+        X, y = make_friedman1(case.rows, noise=1.0, random_state=0)
+        return Samples(2 * X - 1, _standardised(y))
     if folder is None:
         raise FileNotFoundError("needs --data")
     X, y = _file(folder, case.source, case.unit)
+    if case.kind in ("SVR", "NuSVR"):
+        return Samples(_between(X.toarray()), _standardised(y))
     y = _signs(y, case.positive)
+    if case.kind == "OneClassSVM":
+        X, y = X[y > 0], y[y > 0]
     if case.rows is not None:
         # Prefixes of one permutation: the smaller samples are parts of the larger ones.
         chosen = np.random.default_rng(0).permutation(len(y))[: case.rows]
@@ -145,3 +217,13 @@ def _signs(y: np.ndarray, positive: float | None) -> np.ndarray:
 
 def _container(X: sp.csr_matrix, case: Case):
     return sp.csr_matrix(X) if case.sparse else X.toarray()
+
+
+def _standardised(y: np.ndarray) -> np.ndarray:
+    return (y - y.mean()) / y.std()
+
+
+def _between(X: np.ndarray) -> np.ndarray:
+    """Every feature in [−1, 1]."""
+    low, width = X.min(axis=0), np.ptp(X, axis=0)
+    return 2 * (X - low) / np.where(width > 0, width, 1.0) - 1

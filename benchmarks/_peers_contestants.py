@@ -8,6 +8,7 @@ these with the size of their kernel cache in MB (`scikit-learn:2000`).
 from __future__ import annotations
 
 import gc
+import importlib
 import multiprocessing
 import time
 import warnings
@@ -35,6 +36,9 @@ class Task:
     kernel: str
     gamma: float
     tol: float
+    kind: str = "SVC"
+    epsilon: float = 0.0
+    nu: float = 0.0
 
 
 @dataclass
@@ -42,7 +46,7 @@ class Answer:
     """What a contestant answered.
 
     `seconds` is None where it exceeded the limit or failed; `status` is its own
-    word on how it ended. β = yα is given by its non-zero entries.
+    word on how it ended. β is given by its non-zero entries, as `judge` takes it.
     """
 
     status: str
@@ -105,9 +109,11 @@ def _next_message(connection: Connection, seconds: float):
 def _work(connection: Connection, contestant: str, task: Task) -> None:
     try:
         X, y, X_test = _load_samples(task.path)
-        trainer = _trainer(contestant)
+        trainer = _trainer(contestant, task.kind)
         # Imports, compilers and thread pools are paid for here, on a small part of the data.
-        chosen = np.concatenate([np.flatnonzero(y == sign)[:_WARM_UP_ROWS] for sign in (-1, 1)])
+        chosen = np.arange(min(len(y), 2 * _WARM_UP_ROWS))
+        if task.kind in ("SVC", "NuSVC"):
+            chosen = np.concatenate([np.flatnonzero(y == sign)[:_WARM_UP_ROWS] for sign in (-1, 1)])
         warm = trainer.prepare(X[chosen], y[chosen], task, C=min(task.C, _WARM_UP_C))
         trainer.train(warm)
         prepared = trainer.prepare(X, y, task, C=task.C)
@@ -154,33 +160,45 @@ def _load_samples(path: Path):
     return matrix("X"), arrays["y"], matrix("X_test")
 
 
-def _trainer(contestant: str):
+def _trainer(contestant: str, kind: str = "SVC"):
     name, _, variant = contestant.partition(":")
     if name == "maxmargin":
-        return _Estimator(name, {"solver": variant or "auto"})
+        return _Estimator(name, {"solver": variant or "auto"}, kind)
     cache = float(variant) if variant else None
     if name == "libsvm":
         return _Libsvm(cache)
-    return _Estimator(name, {} if cache is None else {"cache_size": cache})
+    return _Estimator(name, {} if cache is None else {"cache_size": cache}, kind)
+
+
+_HOMES = {"maxmargin": "maxmargin", "scikit-learn": "sklearn.svm", "intelex": "sklearnex.svm"}
+# The parameters that each kind has.
+_PARAMETERS = {
+    "SVC": ("C",), "NuSVC": ("nu",), "SVR": ("C", "epsilon"), "NuSVR": ("C", "nu"),
+    "OneClassSVM": ("nu",),
+}  # fmt: skip
 
 
 class _Estimator:
     """maxmargin, scikit-learn or scikit-learn-intelex, which share an interface."""
 
-    def __init__(self, name: str, options: dict):
-        if name == "maxmargin":
-            from maxmargin import SVC
-        elif name == "scikit-learn":
-            from sklearn.svm import SVC
-        elif name == "intelex":
-            from sklearnex.svm import SVC
-        else:
+    def __init__(self, name: str, options: dict, kind: str):
+        homes = {
+            "maxmargin": "maxmargin",
+            "scikit-learn": "sklearn.svm",
+            "intelex": "sklearnex.svm",
+        }
+        if name not in homes:
             raise ValueError(f"no contestant is called {name!r}.")
-        self.name, self.options, self.SVC = name, options, SVC
+        self.name, self.options = name, options
+        self.estimator = getattr(importlib.import_module(homes[name]), kind)
 
     def prepare(self, X, y, task: Task, C: float):
-        model = self.SVC(C=C, kernel=task.kernel, gamma=task.gamma, tol=task.tol, **self.options)
-        return model, X, y
+        own = {each: getattr(task, each) for each in _PARAMETERS[task.kind]}
+        own = own | {"C": C} if "C" in own else own
+        model = self.estimator(
+            kernel=task.kernel, gamma=task.gamma, tol=task.tol, **own, **self.options
+        )
+        return model, X, None if task.kind == "OneClassSVM" else y
 
     def train(self, prepared):
         model, X, y = prepared
@@ -214,7 +232,9 @@ class _Libsvm:
 
     def prepare(self, X, y, task: Task, C: float):
         kernel = {"linear": 0, "rbf": 2}[task.kernel]
-        options = f"{self.options} -t {kernel} -c {C!r} -g {task.gamma!r} -e {task.tol!r}"
+        kind = ("SVC", "NuSVC", "OneClassSVM", "SVR", "NuSVR").index(task.kind)
+        options = f"{self.options} -s {kind} -t {kernel} -c {C!r} -g {task.gamma!r} -e {task.tol!r}"
+        options += f" -p {task.epsilon!r} -n {task.nu!r}"
         problem = self.svmutil.svm_problem(y, sp.csr_matrix(X))
         return problem, self.svmutil.svm_parameter(options)
 
@@ -226,6 +246,7 @@ class _Libsvm:
 
     def answer(self, model):
         # LIBSVM counts from 1 and takes the class that it met first as the positive one.
-        sign = 1.0 if model.get_labels()[0] > 0 else -1.0
+        labels = model.get_labels()
+        sign = -1.0 if model.get_svm_type() in (0, 1) and labels[0] < 0 else 1.0
         coefficients = sign * np.array(model.get_sv_coef()).ravel()
         return "finished", np.array(model.get_sv_indices()) - 1, coefficients

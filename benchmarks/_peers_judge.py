@@ -29,9 +29,10 @@ class Verdict:
     Attributes
     ----------
     kkt_violation : the maximal violating pair, LIBSVM's stopping quantity
-    infeasibility : the larger of |Σβ| and the excess over a bound, relative to C
-    objective : ½βᵀKβ − yᵀβ
-    n_support, n_free : coefficients that are not 0, those of them that are not at ±C
+    infeasibility : the larger of what a sum of β is off and the excess over a bound, relative to
+        the bounds
+    objective : ½βᵀKβ − pᵀβ + ε‖β‖₁
+    n_support, n_free : coefficients that are not 0, those of them that are not at a bound
     """
 
     kkt_violation: float
@@ -43,30 +44,94 @@ class Verdict:
 
 def judge(
     X, y: np.ndarray, support: np.ndarray, coefficients: np.ndarray, *,
-    C: float, kernel: str, gamma: float,
+    C: float, kernel: str, gamma: float, kind: str = "SVC", epsilon: float = 0.0, nu: float = 0.0,
 ) -> Verdict:  # fmt: skip
-    """Judge the answer β (β = yα, given by its non-zero entries) to the problem of X, y and C."""
+    """Judge the answer β, given by its non-zero entries, to the problem of X, y and C.
+
+    β is yα of a classification, α − α* of a regression, and α of a one-class SVM.
+    """
     beta = np.zeros(len(y))
     beta[support] = coefficients
-    lower, upper = np.where(y > 0, 0.0, -C), np.where(y > 0, C, 0.0)
+    if kind == "NuSVC":
+        # Divided by ρ, as all libraries give it; the sum of one class says what ρ was.
+        beta *= 0.5 * nu * len(y) / np.maximum(beta, 0.0).sum()
+    linear, lower, upper = _dual(kind, y, C)
+    bound = float(upper.max())
     outside = max(float((lower - beta).max()), float((beta - upper).max()), 0.0)
-    infeasibility = max(abs(float(beta.sum())), outside) / C
+    infeasibility = max(_off_sums(kind, beta, nu * bound * len(y)), outside) / bound
     # A coefficient that misses its bound by rounding alone is at its bound.
-    beta = np.where(np.abs(beta - upper) <= 1e-12 * C, upper, beta)
-    beta = np.where(np.abs(beta - lower) <= 1e-12 * C, lower, beta)
+    beta = np.where(np.abs(beta - upper) <= 1e-12 * bound, upper, beta)
+    beta = np.where(np.abs(beta - lower) <= 1e-12 * bound, lower, beta)
     # −∇ of the objective; at the optimum it is the intercept wherever β is between its bounds.
-    slope = y - kernel_product(X, beta, kernel=kernel, gamma=gamma)
-    can_grow, can_shrink = beta < upper, beta > lower
-    violation = 0.0
-    if can_grow.any() and can_shrink.any():
-        violation = max(0.0, float(slope[can_grow].max() - slope[can_shrink].min()))
+    slope = linear - kernel_product(X, beta, kernel=kernel, gamma=gamma)
+    two_sums = kind == "NuSVC" or (kind == "NuSVR" and _meets_limit(beta, nu * C * len(y)))
+    free = (beta < upper) & (beta > lower)
+    if epsilon > 0 or two_sums:
+        free &= beta != 0
+    objective = -0.5 * float(beta @ (linear + slope)) + epsilon * float(np.abs(beta).sum())
     return Verdict(
-        kkt_violation=violation,
+        kkt_violation=_violation(kind, beta, slope, lower, upper, epsilon, two_sums),
         infeasibility=infeasibility,
-        objective=-0.5 * float(beta @ (y + slope)),
+        objective=objective,
         n_support=int(np.count_nonzero(beta)),
-        n_free=int(np.count_nonzero(can_grow & can_shrink)),
+        n_free=int(np.count_nonzero(free)),
     )
+
+
+def _dual(kind: str, y: np.ndarray, C: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The linear term and the bounds of β."""
+    one, nothing = np.ones(len(y)), np.zeros(len(y))
+    if kind in ("SVR", "NuSVR"):
+        return y, -C * one, C * one
+    if kind == "OneClassSVM":
+        return nothing, nothing, one
+    bound = C if kind == "SVC" else 1.0
+    lower, upper = np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0)
+    return (y if kind == "SVC" else nothing), lower, upper
+
+
+def _off_sums(kind: str, beta: np.ndarray, limit: float) -> float:
+    """How far β is off the sums of its problem; `limit` is ν times the sum of all bounds."""
+    if kind == "OneClassSVM":
+        return abs(float(beta.sum()) - limit)
+    off = abs(float(beta.sum()))
+    # The rounding of a long sum is no infeasibility.
+    excess = float(np.abs(beta).sum()) - limit * (1 + 1e-9) if kind == "NuSVR" else 0.0
+    return max(off, excess)
+
+
+def _meets_limit(beta: np.ndarray, limit: float) -> bool:
+    return float(np.abs(beta).sum()) >= limit * (1 - 1e-9)
+
+
+def _violation(kind, beta, slope, lower, upper, epsilon: float, two_sums: bool) -> float:
+    """The maximal violating pair, LIBSVM's stopping quantity; with two sums, that of either.
+
+    Where Σ|β| of a ν-SVR is at its limit, positive and negative β have a level each, whose
+    difference is the width of the tube: it must not be negative.
+    """
+    grow = slope - np.where(beta >= 0, epsilon, -epsilon)
+    shrink = slope - np.where(beta > 0, epsilon, -epsilon)
+    can_grow, can_shrink = beta < upper, beta > lower
+    if not two_sums:
+        return _pair(grow[can_grow], shrink[can_shrink])
+    positive = upper > 0 if kind == "NuSVC" else beta > 0
+    negative = lower < 0 if kind == "NuSVC" else beta < 0
+    above = _pair(grow[can_grow & ~negative], shrink[can_shrink & positive])
+    below = _pair(grow[can_grow & negative], shrink[can_shrink & ~positive])
+    worst = max(above, below)
+    if kind == "NuSVR":
+        free = (beta > lower) & (beta < upper)
+        levels = [slope[free & side] for side in (positive, negative)]
+        if all(len(level) for level in levels):
+            worst = max(worst, float(levels[1].mean() - levels[0].mean()))
+    return worst
+
+
+def _pair(growing: np.ndarray, shrinking: np.ndarray) -> float:
+    if not len(growing) or not len(shrinking):
+        return 0.0
+    return max(0.0, float(growing.max() - shrinking.min()))
 
 
 def kernel_product(X, beta: np.ndarray, *, kernel: str, gamma: float) -> np.ndarray:

@@ -91,7 +91,8 @@ def ratio(result: Result, entry: Entry, *, reached: bool) -> Ratio | None:
 def case_table(result: Result) -> str:
     """All contestants of one case."""
     case = result.case
-    kernel = f"γ = {case.gamma:.4g}" if case.kernel == "rbf" else case.kernel
+    gamma = f"{case.gamma:.4g}" if case.gamma else f"1/{result.n_features}"
+    kernel = f"γ = {gamma}" if case.kernel == "rbf" else case.kernel
     floor = "–" if result.floor is None else f"{result.floor:.3g} s"
     title = (
         f"{case.name}: n = {result.n}, {result.n_features} features, C = {case.C:g}, {kernel}; "

@@ -1,6 +1,6 @@
 """maxmargin, scikit-learn, scikit-learn-intelex and LIBSVM side by side.
 
-    python benchmarks/peers.py --data FOLDER [--scaling]
+    python benchmarks/peers.py --data FOLDER [--scaling | --family]
 
 Every fit has a fresh process; the contestants take turns, so that a machine that
 drifts drifts for all. Every answer is judged by its float64 KKT violation,
@@ -40,7 +40,8 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="maxmargin-bench-") as folder:
         path = Path(folder) / "samples.npz"
         save_samples(path, samples.X, samples.y, samples.X_test)
-        task = Task(path, case.C, case.kernel, case.gamma, cases.TOLERANCE)
+        parameters = case.parameters(samples)
+        task = Task(path, tol=cases.TOLERANCE, **parameters)
         for turn in range(repeat):
             for name in contestants:
                 # Whoever needs a third of the limit has had its chance.
@@ -59,14 +60,13 @@ def measure(
             name, answer.status, answer.seconds, answer.predict_seconds, exceeded=answer.exceeded
         )
         if answer.support is not None and answer.coefficients is not None:
-            entry.verdict = judge(
-                X, y, answer.support, answer.coefficients,
-                C=case.C, kernel=case.kernel, gamma=case.gamma,
-            )  # fmt: skip
+            entry.verdict = judge(X, y, answer.support, answer.coefficients, **parameters)
         result.entries.append(entry)
     answered = [entry.verdict for entry in result.entries if entry.verdict]
     if answered:
-        result.floor = floor(X, answered[0].n_support, kernel=case.kernel, gamma=case.gamma)
+        result.floor = floor(
+            X, answered[0].n_support, kernel=case.kernel, gamma=parameters["gamma"]
+        )
     return result
 
 
@@ -83,7 +83,10 @@ def _better(known: Answer, new: Answer) -> Answer:
 def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     try:
-        chosen = cases.select(_names(options.cases), quick=options.quick, scaling=options.scaling)
+        chosen = cases.select(
+            _names(options.cases), quick=options.quick, scaling=options.scaling,
+            family=options.family,
+        )  # fmt: skip
     except ValueError as error:
         sys.exit(str(error))
     peers = _names(options.peers)
@@ -154,6 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--limit", type=float, default=180.0, help="seconds a fit may take (default: 180)")
     add("--quick", action="store_true", help="only the small cases")
     add("--scaling", action="store_true", help="also covtype 5k to 80k, and C from 1 to 1e6")
+    add("--family", action="store_true", help="SVR, NuSVR, NuSVC and OneClassSVM instead of SVC")
     return parser
 
 

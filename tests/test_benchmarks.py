@@ -10,7 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sklearn.svm
 from sklearn.svm import SVC
+
+import maxmargin
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
@@ -85,6 +88,54 @@ def test_judge_tells_an_optimum_from_its_neighbourhood():
     assert judging.judge(X, y, model.support_, 0.9 * beta, **parameters).kkt_violation > 0.05
     outside = judging.judge(X, y, model.support_, 1.1 * beta, **parameters)
     assert outside.infeasibility == pytest.approx(0.1)
+
+
+FAMILY = {
+    "SVR": {"C": 5.0, "epsilon": 0.1},
+    "NuSVR": {"C": 5.0, "nu": 0.4},
+    "NuSVR without a tube": {"C": 0.05, "nu": 0.9999},
+    "NuSVC": {"nu": 0.3},
+    "OneClassSVM": {"nu": 0.2},
+}
+
+
+@pytest.mark.parametrize("library", [sklearn.svm, maxmargin], ids=["scikit-learn", "maxmargin"])
+@pytest.mark.parametrize("case", FAMILY)
+def test_judge_of_the_other_kinds(case, library):
+    kind, parameters = case.split()[0], FAMILY[case]
+    X, y = data.two_gaussians(150)
+    if "SVR" in kind:
+        y = np.sin(2 * X[:, 0]) + 0.3 * np.random.default_rng(0).normal(size=150)
+    model = getattr(library, kind)(gamma=0.5, tol=1e-5, **parameters)
+    model.fit(X, None if kind == "OneClassSVM" else y)
+    told = {"C": 1.0, "kernel": "rbf", "gamma": 0.5, "kind": kind} | parameters
+    beta = model.dual_coef_.ravel()
+    verdict = judging.judge(X, y, model.support_, beta, **told)
+    assert verdict.kkt_violation < 3e-5
+    assert verdict.infeasibility < 1e-6
+    # Another answer whose sums are right, and one whose sums are not.
+    moved = beta.copy()
+    first, second = np.flatnonzero(np.abs(beta) < 0.999 * np.abs(beta).max())[:2]
+    step = 0.4 * min(abs(beta[first]), abs(beta[second]))
+    moved[first] += step
+    moved[second] -= step
+    assert judging.judge(X, y, model.support_, moved, **told).kkt_violation > 1e-3
+    if kind != "NuSVC":  # whose scale is arbitrary
+        moved = beta + 0.1 * np.abs(beta)
+        assert judging.judge(X, y, model.support_, moved, **told).infeasibility > 1e-3
+
+
+def test_cases_of_the_family():
+    chosen = cases.select(None, family=True)
+    assert len(chosen) == 4 * 3 * 3 * 2 + 4 + 6
+    assert {case.kind for case in chosen} == {"SVR", "NuSVR", "NuSVC", "OneClassSVM"}
+    friedman = cases.select(["svr-friedman-C1-e0.1-gd"])[0]
+    samples = cases.read(friedman, None)
+    assert samples.X.shape == (20_000, 10) and abs(samples.y.std() - 1) < 1e-12
+    assert friedman.parameters(samples)["gamma"] == 0.1
+    half = cases.select(["nusvc-a9a-half"])[0]
+    labels = cases.Samples(np.zeros((10, 2)), np.repeat([1.0, -1.0], [2, 8]))
+    assert half.parameters(labels)["nu"] == pytest.approx(0.2)
 
 
 def test_floor_is_a_time_and_has_no_meaning_for_thousands_of_features():
