@@ -315,5 +315,15 @@ def test_sentences(folder, command, arguments, sentence):
     assert sorted(os.listdir(folder)) == before
 
 
+def test_inspect_says_whether_there_are_probabilities(folder, command):
+    command("train", "-b", 1, "-q", "three", "model")
+    assert json.loads(command("inspect", "model", "--json")[1])["probabilities"] == "yes"
+    command("train", "-q", "three", "model")
+    assert json.loads(command("inspect", "model", "--json")[1])["probabilities"] == "no"
+    command("train", "-s", 3, "-b", 1, "-q", "numbers", "model")
+    values = json.loads(command("inspect", "model", "--json")[1])
+    assert values["noise"] == load_model("model")._noise
+
+
 def test_a_one_class_model_has_no_probabilities():
     assert not hasattr(OneClassSVM().fit(classes(2)[0]), "predict_proba")

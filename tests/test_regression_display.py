@@ -1,8 +1,5 @@
 """The picture of a regression shows what the fitted model says."""
 
-import runpy
-from pathlib import Path
-
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -19,8 +16,6 @@ from maxmargin.plotting import RegressionDisplay
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-
-EXAMPLE = Path(__file__).parents[1] / "examples" / "regression_and_outliers.py"
 
 
 @pytest.fixture(autouse=True)
@@ -121,11 +116,3 @@ def test_sentences(wave):
         RegressionDisplay.from_estimator(model, X[:70], y[:70])
     with pytest.raises(ValueError, match=r"a target for each sample, not shape \(70,\)"):
         RegressionDisplay.from_estimator(model, X, y[:70])
-
-
-def test_the_example_draws_both_pictures(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(EXAMPLE), run_name="__main__")
-    assert "pictures: tube.png, one-class.png" in capsys.readouterr().out
-    for name in ("tube.png", "one-class.png"):
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")

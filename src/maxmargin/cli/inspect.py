@@ -68,6 +68,10 @@ def _contents(estimator, report) -> dict[str, Any]:
         values["n_support_by_class"] = estimator.n_support_.tolist()
     else:
         values |= _single_function(estimator, report)
+    if hasattr(estimator, "_noise"):
+        values["noise"] = estimator._noise
+    if hasattr(estimator, "classes_"):
+        values["probabilities"] = "yes" if hasattr(estimator, "_pair_sigmoids") else "no"
     return values
 
 

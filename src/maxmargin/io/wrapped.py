@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from sklearn.utils.validation import check_is_fitted
-
-from maxmargin.estimators.prediction import KernelModel
+from maxmargin.estimators.unwrap import unwrap
 
 
 def bare_model(model):
@@ -13,12 +11,6 @@ def bare_model(model):
     A search answers as its best model does, which is saved. Files hold an SVM alone, so
     transformers and calibrators are refused in one sentence.
     """
-    if isinstance(model, KernelModel):
-        check_is_fitted(model)
-        return model
-    # What else can be wrapped around a model takes longer to import than most commands do.
-    from maxmargin.estimators.unwrap import unwrap
-
     found = unwrap(model)
     if not found.before and not found.after:
         return found.svm
