@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # One worker a core; each worker's own threads are then held to one core.
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: demo test test-all test-oldest test-under-load test-gpu fuzz lint format bench docs clean
+.PHONY: demo figures test test-all test-oldest test-under-load test-gpu fuzz lint format bench docs clean
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -68,6 +68,11 @@ format: $(VENV)/.ready
 # DATA names a folder of LIBSVM files (optionally .xz); see benchmarks/README.md.
 bench: $(VENV)/.bench-ready
 	$(BIN)/python benchmarks/peers.py $(if $(DATA),--data $(DATA)) $(BENCH_OPTIONS)
+
+# Every table of the documentation again, from this state of the code: over night, on a quiet machine.
+# QUICK=1 makes those that take minutes and need no data.
+figures: $(VENV)/.bench-ready
+	$(BIN)/python benchmarks/figures.py $(if $(QUICK),--quick,--data $(DATA))
 
 # Warnings are errors. The pages open from site/index.html without a network.
 docs: $(VENV)/.docs-ready
