@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repeat", type=int, default=5, help="turns of each; the best counts")
     options = parser.parse_args(arguments)
-    print(f"{'':20}{'maxmargin':>18}{'LIBSVM':>18}   (processor, clock)")
+    print("| command | maxmargin: processor, clock | LIBSVM |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_files(folder)
@@ -70,8 +70,8 @@ def main(arguments: list[str] | None = None) -> None:
             for _ in range(options.repeat):
                 for at, command in enumerate(contestants):
                     best[at] = min(best[at], seconds_of(command, folder))
-            cells = [f"{cpu:8.2f} s {wall:5.2f} s" for cpu, wall in best]
-            print(f"{title:20}" + "".join(f"{cell:>18}" for cell in cells), flush=True)
+            cells = [f"{cpu:.2f} s, {wall:.2f} s" for cpu, wall in best]
+            print(f"| {' | '.join([title, *cells, *['–'] * (2 - len(cells))])} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def _processor() -> str:
 
 def figure(printed: str, command: str, made: str) -> str:
     """What a benchmark printed, as Markdown: tables as they are, anything else as text."""
-    lines = printed.strip().splitlines()
+    lines = printed.strip("\n").rstrip().splitlines()
     table = all(line.startswith("|") or not line for line in lines)
     body = "\n".join(lines) if table else "\n".join(["```text", *lines, "```"])
     return f"{body}\n\nMade by `python benchmarks/{command}`: {made}.\n"

@@ -22,6 +22,7 @@ html_show_sourcelink = False
 html_copy_source = False
 
 myst_heading_anchors = 3
+exclude_patterns = ["figures/*"]  # shown by the pages that they are filled into
 highlight_language = "none"  # of blocks that name none: formulas, outputs
 copybutton_prompt_text = "$ "
 

@@ -277,7 +277,7 @@ def test_small_fits_take_turns(capsys):
 def test_commands_take_turns(capsys):
     pytest.importorskip("typer", reason="typer is not installed (extra cli).")
     command_line.main(["--repeat", "1"])
-    lines = capsys.readouterr().out.splitlines()[1:]
+    lines = capsys.readouterr().out.splitlines()[2:]
     assert len(lines) == len(command_line.COMMANDS)
     assert all(re.search(r"\d\.\d\d s", line) for line in lines)
 

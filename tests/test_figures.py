@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import figures
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_pages_show_what_is_stored():
@@ -37,7 +38,8 @@ def test_benchmarks_exist():
 
 
 def test_a_page_is_filled_between_its_marks():
-    page = "a\n<!-- figure: x -->\nold\n<!-- end of figure -->\nb\n<!-- figure: y -->\n<!-- end of figure -->\n"
+    end = "<!-- end of figure -->\n"
+    page = f"a\n<!-- figure: x -->\nold\n{end}b\n<!-- figure: y -->\n{end}"
     filled = figures.fill(page, {"x": "| new |\n"})
     assert "old" not in filled and "| new |" in filled and filled.startswith("a\n")
     assert figures.fill(filled, {"x": "| new |\n"}) == filled

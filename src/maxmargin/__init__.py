@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from maxmargin.search.svc_search import SVCSearch
     from maxmargin.search.svr_search import SVRSearch
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "SVC",
     "SVR",
