@@ -266,8 +266,10 @@ def test_columns_side_by_side_in_memory():
 
     X, y = samples(200)
     by_columns = cp.asarray(np.asfortranarray(X))
-    one, other = SVC(device="cuda").fit(by_columns, y), SVC(device="cuda").fit(X, y)
-    assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-9)
+    one = SVC(device="cuda", tol=1e-6).fit(by_columns, y)
+    assert_allclose(
+        one.decision_function(X), SVC(tol=1e-6).fit(X, y).decision_function(X), atol=1e-4
+    )
 
 
 def test_weights(binary):
