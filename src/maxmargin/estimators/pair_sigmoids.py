@@ -14,7 +14,7 @@ _LEAST = 1e-7
 _COUPLED = 0.005
 _ROUNDS = 100
 _FOLDS = 5
-_TILE = 2**20  # numbers of the tables that a tile of samples takes
+_TILE = 2**21  # numbers of the tables that a tile of samples takes
 
 
 @dataclass(frozen=True, eq=False)
