@@ -46,14 +46,33 @@ def processes(folder, count=1):
 
 @pytest.mark.slow
 def test_compiled_once_and_shared_between_processes(tmp_path):
-    first, second = processes(tmp_path, 2)  # both find nothing, and write at the same time
+    first, second = processes(tmp_path, 2)  # both find nothing, and take turns
     [third] = processes(tmp_path)
-    assert third["compiled"] == 0 < first["compiled"] <= 60 and second["compiled"] <= 60
+    assert third["compiled"] == 0 < first["compiled"] + second["compiled"] <= 60
     assert first["coefficients"] == second["coefficients"] == third["coefficients"]
-    for answer in (first, third):
+    for answer in (first, second, third):
         assert 0 < answer["compile_seconds"] < answer["seconds"]
         assert answer["problem"] < answer["seconds"] - answer["compile_seconds"] + 1e-3
     assert first["compile_seconds"] > third["compile_seconds"]
+
+
+def test_processes_take_turns(monkeypatch, tmp_path):
+    monkeypatch.setattr(clock.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(clock, "_PATIENCE", 0.05)
+    mine, others = clock.Turn(), clock.Turn()
+    mine.wait()
+    start = time.perf_counter()
+    others.wait()  # in vain
+    assert time.perf_counter() - start >= 0.05 and others._file is None
+    mine.over()
+    others.wait()
+    assert others._file is not None
+    others.over()
+    others.over()
+    monkeypatch.setattr(clock.tempfile, "gettempdir", lambda: str(tmp_path / "nowhere"))
+    nobody = clock.Turn()
+    nobody.wait()  # without a place for a lock there is nothing to wait for
+    assert nobody._file is None
 
 
 def test_the_clock_stands_still_while_the_compiler_is_at_work(monkeypatch):
@@ -70,6 +89,29 @@ def test_the_clock_stands_still_while_the_compiler_is_at_work(monkeypatch):
     compiler.ends()
     assert compile_seconds() >= 0.02
     assert still - begun < 0.02 <= compile_seconds()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here.")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_has_no_part_in_the_compiling_of_its_parent(monkeypatch, tmp_path):
+    monkeypatch.setattr(clock.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(clock, "_PATIENCE", 0.05)
+    compiler = clock._Compiler()
+    monkeypatch.setattr(clock, "_compiler", compiler)
+    compiler.begins()
+    child = os.fork()
+    if child == 0:
+        still = compiler.seconds()
+        time.sleep(0.01)
+        fine = compiler.seconds() == still and compiler._turn._file is None
+        time.sleep(0.2)
+        os._exit(0 if fine else 1)
+    compiler.ends()
+    turn = clock.Turn()
+    turn.wait()  # the child does not hold on to it
+    assert turn._file is not None
+    turn.over()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_fits_that_need_no_compiler_say_so():

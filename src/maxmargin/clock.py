@@ -1,10 +1,62 @@
-"""Time that is spent on a problem, and not on the compiler."""
+"""Time that is spent on a problem, and not on the compiler, which one process at a time runs."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 import time
 from functools import cache
+
+# Seconds that a process waits for another one's compiler, and between two looks.
+_PATIENCE = 120.0
+_GLANCE = 0.02
+
+
+class Turn:
+    """Processes of one user compile one after the other.
+
+    Those that start together would all compile the same code. The first one does it, and the
+    others find it in Numba's cache when their turn comes. Whoever has waited too long, or has no
+    place for a lock, goes ahead: then code is compiled twice, and nothing else is lost.
+    """
+
+    def __init__(self) -> None:
+        user = os.getuid() if hasattr(os, "getuid") else 0
+        self._path = os.path.join(tempfile.gettempdir(), f"maxmargin-compiler-{user}.lock")
+        self._file: int | None = None
+
+    def wait(self) -> None:
+        try:
+            import fcntl
+
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except (ImportError, OSError):
+            return
+        until = time.perf_counter() + _PATIENCE
+        while time.perf_counter() < until:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                time.sleep(_GLANCE)
+            else:
+                self._file = file
+                return
+        os.close(file)
+
+    def over(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_UN)  # the end of a process does it, too
+            os.close(file)
+
+    def forget(self) -> None:
+        """In a forked process, which has no part in its parent's turn."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
 
 
 class _Compiler:
@@ -13,20 +65,33 @@ class _Compiler:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._at_work, self._since, self._seconds = 0, 0.0, 0.0
+        self._turn = Turn()
 
     def begins(self) -> None:
         with self._lock:
-            if self._at_work == 0:
+            first = self._at_work == 0
+            if first:
                 self._since = time.perf_counter()
             self._at_work += 1
+        if first:
+            self._turn.wait()
 
     def ends(self) -> None:
         with self._lock:
             if self._at_work == 0:
                 return  # it was at work before anybody listened
             self._at_work -= 1
-            if self._at_work == 0:
+            last = self._at_work == 0
+            if last:
                 self._seconds += time.perf_counter() - self._since
+        if last:
+            self._turn.over()
+
+    def forget(self) -> None:
+        """In a forked process, in which the threads of its parent are not at work."""
+        self._lock = threading.Lock()
+        self._at_work = 0
+        self._turn.forget()
 
     def seconds(self) -> float:
         with self._lock:
@@ -35,6 +100,8 @@ class _Compiler:
 
 
 _compiler = _Compiler()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _compiler.forget())
 
 
 @cache

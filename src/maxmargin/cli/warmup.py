@@ -10,7 +10,7 @@ def warmup(json: options.Json = False, quiet: options.Quiet = False) -> None:
     """Compile what fits need, once for a machine and a version.
 
     The first fit on a machine waits for the compiler, and so do all processes that begin at the
-    same time. Run this once after installing, and before jobs that start many processes.
+    same time. Run this once after installing, and they find the code ready.
     """
     from maxmargin.warmup import warm_up
 
