@@ -14,6 +14,7 @@ from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.run import Run
+from maxmargin.solution import Status
 from maxmargin.solvers.sweeps import Sweeps, run
 from maxmargin.solvers.sweeps.active_set import (
     FreeSystem,
@@ -234,6 +235,17 @@ def test_passes_with_more_and_more_samples(memory, monkeypatch):
     assert oracle.kkt_violation(K, y, solution.beta * y, np.full(900, 10.0)) <= 1e-3
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_an_indefinite_kernel_comes_to_an_end_in_parts(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(900, 4)), np.where(rng.random(900) < 0.5, 1.0, -1.0)
+    problem = Problem(
+        PrecomputedKernelMatrix(np.tanh(0.8 * X @ X.T - 1.0)), *c_svc(y, np.full(900, 10.0))
+    )
+    solution = Sweeps().solve(problem, Run(cache_bytes=5 * 2**20))
+    assert solution.status in (Status.CONVERGED, Status.STALLED)
+
+
 def test_matrix_of_chosen_samples_and_exchange_of_some():
     K, _ = kernel_of(60)
     backend = backend_of(K)
@@ -296,6 +308,21 @@ def test_a_gpu_is_asked_for_in_vain(monkeypatch, binary):
     trained = SVC().fit(X, y).set_params(device="cuda")
     with pytest.raises(RuntimeError, match="needs CuPy"):
         trained.predict(X)
+
+
+def test_samples_that_do_not_fit_a_card_are_told_of_before(monkeypatch):
+    from types import SimpleNamespace
+
+    from maxmargin.kernels import cuda
+
+    card = SimpleNamespace(
+        cuda=SimpleNamespace(runtime=SimpleNamespace(memGetInfo=lambda: (10**9, 2 * 10**9))),
+        get_default_memory_pool=lambda: SimpleNamespace(free_bytes=lambda: 5 * 10**8),
+    )
+    monkeypatch.setattr(cuda, "load_cupy", lambda: card)
+    cuda.check_fits(1_500_000_000)
+    with pytest.raises(MemoryError, match=r"take 1.6 GB on the GPU, where 1.5 GB are free"):
+        cuda.check_fits(1_600_000_000)
 
 
 def test_auto_is_the_processor_where_the_data_are_few(binary):

@@ -45,6 +45,17 @@ def fast_double() -> bool:
     return runtime.deviceGetAttribute(_RATIO_ATTRIBUTE, runtime.getDevice()) <= 2
 
 
+def check_fits(n_bytes: int) -> None:
+    """One sentence for samples that the free memory of the card does not hold."""
+    cp = load_cupy()
+    free = cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes()
+    if n_bytes > free:
+        raise MemoryError(
+            f"The samples take {n_bytes / 1e9:.3g} GB on the GPU, where {free / 1e9:.3g} GB are "
+            "free: use device='cpu', or fewer samples."
+        )
+
+
 def is_cupy_array(values) -> bool:
     """Whether this is an array of CuPy, without importing it."""
     return type(values).__module__.partition(".")[0] == "cupy"

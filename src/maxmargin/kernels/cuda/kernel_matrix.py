@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
-from maxmargin.kernels.cuda import is_cupy_array, load_cupy
+from maxmargin.kernels.cuda import check_fits, is_cupy_array, load_cupy
 from maxmargin.kernels.cuda.samples import CudaSamples
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.interface import KernelMatrix, put
@@ -44,9 +45,11 @@ class CudaKernelMatrix(KernelMatrix):
             self.index = parent.index[cp.asarray(index)]
         elif function is None:
             self.samples = None
+            check_fits(8 * X.shape[0] ** 2)
             self.values = (X if is_cupy_array(X) else cp.asarray(X)).astype(np.float64)
             self.index = cp.arange(X.shape[0])
         else:
+            check_fits(12 * X.nnz if sp.issparse(X) else 8 * X.shape[0] * X.shape[1])
             self.samples, self.values = CudaSamples(X, function), None
             check_finite(function, cp.asnumpy(self.samples.norms(np.float64)))
             self.index = cp.arange(X.shape[0])

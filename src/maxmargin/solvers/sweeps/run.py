@@ -127,18 +127,18 @@ class SweepRun:
         best, lowest, failures = np.inf, np.inf, 0
         while True:
             state = self.backend.state(self.at)
-            if self.exact:
-                if state.violation <= self.tol:
+            if state.violation <= self.tol:
+                if self.exact:
                     return Status.CONVERGED
+                self.refresh()
+                continue
+            if self.exact or self.backend.precise:
                 objective = self._objective()
                 gained = lowest - objective > _ROUNDING * abs(objective)
                 failures = 0 if gained or state.violation < 0.5 * best else failures + 1
                 best, lowest = min(best, state.violation), min(lowest, objective)
                 if failures > _PATIENCE:
                     return Status.STALLED
-            elif state.violation <= self.tol:
-                self.refresh()
-                continue
             status = self._pass(state, self.tol * (0.5 if failures else 1.0))
             if status is not None:
                 return status
@@ -208,8 +208,7 @@ class SweepRun:
             index = backend.asarray(members)
             rows = backend.block(index[backend.asarray(landmarks)], index)
             members = members[backend.to_host(neighbour_order(backend, rows, landmarks))]
-        self._index = backend.asarray(members)
-        self._members = members
+        self._index, self._members = backend.asarray(members), members.copy()
         K = backend.matrix(self._index)
         self.n_matrices += 1
         large = float(np.abs(self.problem.linear).max(initial=0.0))
