@@ -50,6 +50,8 @@ def solve_together(source: LocalSource, solver, watch: FitWatch, seed: int) -> A
         problems, bounds, data.codes[order], data.costs[order], len(bounds) > 2,
         tol=float(estimator.tol), max_iter=int(estimator.max_iter),
         refine=len(order) <= constants.REFINED_SAMPLES,
+        wide=isinstance(data.X, np.ndarray)
+        and data.X.shape[1] >= constants.FEATURES_WORTH_PRODUCTS,
     )  # fmt: skip
     memory = cache_bytes(estimator.cache_size, data.n)
     with session(resolve_n_jobs(estimator.n_jobs)), watch.problem() as monitor:

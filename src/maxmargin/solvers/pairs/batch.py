@@ -29,6 +29,9 @@ _FEW_SAMPLES = 64
 # where there is only one problem, which more than one thread could work on.
 _MOST_SAMPLES = 8192
 _MOST_SAMPLES_ALONE = 1024
+# Kernel matrix of one problem of many features up to which all of it is computed at once, half by
+# symmetry. (benchmarks/everyday.py)
+_BYTES_AT_ONCE = 2**25
 # Kernel values that the steps of one problem may read, about 0.1 s.
 _BUDGET = 50_000_000
 # Values that the problems of one compiled call have, about: some milliseconds.
@@ -50,6 +53,8 @@ class Batch:
     by_pair : whether groups are classes and problems their pairs
     tol, max_iter : when a problem is solved, and when its steps end (−1: never)
     refine : whether problems of few samples are solved to the exact optimum
+    wide : whether samples are dense and have so many features that kernel values cost much less
+        by large matrix products than row by row
     """
 
     problems: np.ndarray
@@ -60,6 +65,7 @@ class Batch:
     tol: float
     max_iter: int = -1
     refine: bool = False
+    wide: bool = False
 
     @property
     def n(self) -> int:
@@ -124,7 +130,8 @@ def _wants_all_values(batch: Batch, sizes: np.ndarray, memory: int) -> bool:
     """Whether most kernel values will be used, or all are so few, that all are computed at once."""
     n_bytes = 8 * batch.n**2
     few = n_bytes <= constants.DOUBLE_PRECISION_BYTES or float(sizes.mean()) <= _FEW_SAMPLES
-    return few and n_bytes <= memory
+    at_once = batch.wide and len(sizes) == 1 and n_bytes <= _BYTES_AT_ONCE
+    return (few or at_once) and n_bytes <= memory
 
 
 def _given(kernel: KernelMatrix, memory: int) -> bool:
