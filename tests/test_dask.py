@@ -13,12 +13,13 @@ import scipy.sparse as sp
 from distributed import Client, Event, LocalCluster
 from joblib import cpu_count, parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import make_classification
+from sklearn.datasets import make_classification, make_friedman1
 
 import oracle
-from maxmargin import SVC
+from maxmargin import SVC, SVR, NuSVR
 from maxmargin.dask_collections.check import CheckRequest, check_partitions
 from maxmargin.dask_collections.partitions import Partition, Rows, TravellingSamples
+from maxmargin.dask_collections.problems import PairOfClasses
 from maxmargin.execution.dask import Cluster
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.parallel import n_threads
@@ -114,9 +115,9 @@ def test_a_wide_task_gets_more_threads_when_a_worker_has_finished(client):
 def test_partitions_examine_what_is_within_reach():
     """A provisional answer: rows with β = 0 near the margin; the rest is remembered."""
     X, y = make_classification(300, 5, class_sep=2.0, random_state=0)
-    samples = TravellingSamples(KernelFunction("rbf", 0.2), 1e-3, "auto", 0, [(1, 0)])
+    samples = TravellingSamples(KernelFunction("rbf", 0.2), 1e-3, "auto", 0, [PairOfClasses(1, 0)])
     partition = Partition(Rows(X, y, np.ones(300)), offset=1000)
-    everything = partition.part((1, 0))
+    everything = partition.part(PairOfClasses(1, 0))
     answer = solve_union(samples, [everything], Task(Decomposition(), 0, 1e-3))
     final = check_partitions(
         samples, [partition], CheckRequest(0, False, np.inf), answer, None, None
@@ -126,9 +127,9 @@ def test_partitions_examine_what_is_within_reach():
     )
     outside = ~np.isin(1000 + np.arange(300), answer.samples)
     beyond = np.where(y == 1, 1.0, -1.0) * (exact - answer.intercept)
-    (distance,), (extremes,) = final.margin_violation, final.extremes
-    assert_allclose(distance[outside], beyond[outside], atol=1e-9)
-    assert np.isinf(distance[~outside]).all()
+    (residual,), (extremes,) = final.residual, final.extremes
+    assert_allclose(residual[outside], exact[outside], atol=1e-9)
+    assert np.isnan(residual[~outside]).all()
     assert extremes.highest - extremes.lowest <= 1e-3
     assert extremes.evaluations == 300 * len(answer.beta)
     provisional = check_partitions(
@@ -136,9 +137,9 @@ def test_partitions_examine_what_is_within_reach():
     )
     looked = outside & (beyond > -0.3)
     assert 0 < looked.sum() < outside.sum()
-    (distance,), (extremes,) = provisional.margin_violation, provisional.extremes
+    (residual,), (extremes,) = provisional.residual, provisional.extremes
     assert extremes.evaluations == looked.sum() * len(answer.beta)
-    assert_allclose(distance[outside], beyond[outside], atol=1e-5)
+    assert_allclose(residual[outside], exact[outside], atol=1e-5)
     chosen = provisional.violators.samples - 1000
     assert (beyond[chosen] > -0.1).all() and outside[chosen].all() and len(chosen)
     assert_allclose(provisional.violators.residual, exact[chosen], atol=1e-5)
@@ -148,11 +149,11 @@ def test_partitions_examine_what_is_within_reach():
 def test_an_examination_starts_from_the_last_one(n_partitions):
     """A provisional check evaluates changes alone, and says the same as from the beginning."""
     X, y = make_classification(300, 5, class_sep=0.7, random_state=0)
-    samples = TravellingSamples(KernelFunction("rbf", 0.2), 1e-3, "auto", 0, [(1, 0)])
+    samples = TravellingSamples(KernelFunction("rbf", 0.2), 1e-3, "auto", 0, [PairOfClasses(1, 0)])
     rows = Rows(X, y, np.ones(300))
     size = 300 // n_partitions
     partitions = [Partition(rows[start : start + size], start) for start in range(0, 300, size)]
-    everything = Partition(rows, 0).part((1, 0))
+    everything = Partition(rows, 0).part(PairOfClasses(1, 0))
     before = solve_union(samples, [everything], Task(Decomposition(), 0, 1e-3))
     # One support vector leaves, another has less weight.
     beta = before.beta.copy()
@@ -162,7 +163,7 @@ def test_an_examination_starts_from_the_last_one(n_partitions):
     request = CheckRequest(0, True, np.inf)
     again = check_partitions(samples, partitions, request, answer, before, first)
     anew = check_partitions(samples, partitions, request, answer, None, None)
-    for ours, theirs in zip(again.margin_violation, anew.margin_violation, strict=True):
+    for ours, theirs in zip(again.residual, anew.residual, strict=True):
         assert_allclose(ours, theirs, atol=1e-5)
     assert_array_equal(again.violators.samples, anew.violators.samples)
     assert_allclose(again.violators.residual, anew.violators.residual, atol=1e-5)
@@ -406,3 +407,67 @@ def test_bad_collections(client, data, trouble):
     labels = da.from_array(y[:200] if trouble == "partitions" else y, chunks=100)
     with pytest.raises(ValueError, match=words):
         SVC(solver="hierarchical").fit(da.from_array(X, chunks=(100, 5)), labels, weights)
+
+
+# Regression on the workers.
+
+
+@pytest.fixture(scope="module")
+def curve():
+    X, y = make_friedman1(300, noise=0.5, random_state=0)
+    return X, 10.0 * y
+
+
+REGRESSION = {"C": 20.0, "epsilon": 8.0, "tol": 1e-6, "random_state": 0}
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_regression_on_dask_arrays(client, curve, sparse):
+    X, y = curve
+    weights = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    X = np.where(X > 0.3, X, 0.0) if sparse else X
+    expected = SVR(**REGRESSION).fit(X, y, weights)
+    chunks = da.from_array(X, chunks=(70, 10))
+    chunks = chunks.map_blocks(sp.csr_array, meta=sp.csr_array((0, 0))) if sparse else chunks
+    model = SVR(solver="hierarchical", **REGRESSION).fit(
+        chunks, da.from_array(y, chunks=100), da.from_array(weights, chunks=70)
+    )
+    assert model.fit_report_.status == "converged" and model.fit_report_.exact
+    assert model.fit_report_[0].problem == "regression"
+    assert_allclose(model.fit_report_.objective, expected.fit_report_.objective, rtol=1e-6)
+    assert_array_equal(model.support_, expected.support_)
+    assert sp.issparse(model.dual_coef_) == sparse
+    samples = sp.csr_array(X) if sparse else X
+    assert_allclose(model.predict(samples), expected.predict(X), atol=1e-3)
+    if not sparse:
+        assert_allclose(model.dual_coef_, expected.dual_coef_, atol=1e-3)
+        lazy = model.predict(chunks)
+        assert isinstance(lazy, da.Array)
+        assert_allclose(lazy.compute(), model.predict(X))
+
+
+def test_a_single_pass_of_a_regression_tells_its_global_violation(client, curve):
+    X, y = curve
+    solver = HierarchicalSVM(certify=False, partitions=2)
+    model = SVR(solver=solver, **REGRESSION).fit(da.from_array(X, chunks=(60, 10)), y)
+    report, beta = model.fit_report_[0], np.zeros(len(y))
+    beta[model.support_] = model.dual_coef_[0]
+    residual = y - oracle.kernel_values(X, X, gamma=model._gamma) @ beta
+    grow = residual - np.where(beta >= 0, 8.0, -8.0)
+    shrink = residual - np.where(beta > 0, 8.0, -8.0)
+    violation = grow[beta < 20.0].max() - shrink[beta > -20.0].min()
+    assert not report.exact and violation > 1e-3
+    assert_allclose(report.kkt_violation, violation, rtol=1e-6)
+
+
+def test_bad_regressions(client, curve):
+    X, y = curve
+    chunks = da.from_array(X, chunks=(100, 10))
+    model = SVR(solver="hierarchical")
+    with pytest.raises(ValueError, match="all samples have zero or negative weights"):
+        model.fit(chunks, y, np.zeros(len(y)))
+    with pytest.raises(ValueError, match="contains NaN"):
+        model.fit(chunks, np.where(np.arange(len(y)) == 7, np.nan, y))
+    with pytest.raises(ValueError, match="on which NuSVR does not train"):
+        NuSVR().fit(chunks, y)
+    assert not hasattr(model, "support_")

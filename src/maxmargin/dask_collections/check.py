@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from maxmargin.dask_collections.partitions import Partition, Rows, TravellingSamples, added
-from maxmargin.formulations import c_svc
 from maxmargin.model import kernel_expansion
-from maxmargin.optimality import gap_of
+from maxmargin.optimality import extremes, gap_of
 from maxmargin.solvers.hierarchical.subproblem import (
     Support,
     beyond_margin,
@@ -48,14 +47,13 @@ class PartitionCheck:
     ----------
     extremes : of each partition
     violators : the samples that should come back
-    margin_violation : how far the samples of each partition are on the wrong side of their
-        margin, ∞ where that is not known
+    residual : p − Kβ of the samples of each partition with β = 0, NaN where it is not known
     intercept : that of the answer
     """
 
     extremes: tuple[Extremes, ...]
     violators: Support
-    margin_violation: tuple[np.ndarray, ...]
+    residual: tuple[np.ndarray, ...]
     intercept: float
 
 
@@ -81,13 +79,13 @@ def check_partitions(
 ) -> PartitionCheck:  # fmt: skip
     """Evaluate an answer on partitions; `last` is what they said of the one `before`."""
     look = _Checker(samples, request, answer)
-    distances: tuple = (None,) * len(partitions)
+    residuals: tuple = (None,) * len(partitions)
     if last is not None:
-        distances = last.margin_violation
+        residuals = last.residual
         look.start_from(before, last.intercept)
-    found = [look.at(partition, distance) for partition, distance in zip(partitions, distances)]
-    extremes, violators, distances = zip(*found)
-    return PartitionCheck(extremes, _joined(violators), distances, answer.intercept)
+    found = [look.at(partition, known) for partition, known in zip(partitions, residuals)]
+    said, violators, residuals = zip(*found)
+    return PartitionCheck(said, _joined(violators), residuals, answer.intercept)
 
 
 def _joined(parts: tuple[Support, ...]) -> Support:
@@ -104,12 +102,13 @@ class _Checker:
 
     def __init__(self, samples: TravellingSamples, request: CheckRequest, answer: Support):
         self.function, self.request, self.answer = samples.function, request, answer
-        self.pair = samples.pairs[request.number]
+        self.problem = samples.problems[request.number]
         self._change: Support | None = None
         self._intercept = 0.0
 
     def start_from(self, before: Support | None, intercept: float) -> None:
         """Evaluate only what changed since an answer, where that is less work and suffices."""
+        self._intercept = intercept
         if before is None or not self.request.provisional:
             return
         taken_back = replace(before, beta=-before.beta)
@@ -117,40 +116,41 @@ class _Checker:
         changed = np.flatnonzero(beta)
         if len(changed) < len(self.answer.beta):
             self._change = Support(samples[changed], beta[changed], rows[changed])
-            self._intercept = intercept
 
     def at(
-        self, partition: Partition, distance: np.ndarray | None
+        self, partition: Partition, last: np.ndarray | None
     ) -> tuple[Extremes, Support, np.ndarray]:
-        """What one partition says, its violators, and its part of `PartitionCheck.beyond`."""
+        """What one partition says, its violators, and its part of `PartitionCheck.residual`."""
         rows, answer, provisional = partition.rows, self.answer, self.request.provisional
-        members = partition.members(self.pair)
-        positive = rows.codes[members] == self.pair[0]
-        linear, lower, upper = c_svc(np.where(positive, 1.0, -1.0), rows.costs[members])
+        members = self.problem.members(rows)
+        problem = self.problem.fields(rows[members])
+        linear, lower, upper = problem["linear"], problem["lower"], problem["upper"]
+        epsilon = problem.get("epsilon", 0.0)
         beta = partition.beta_of(answer)[members]
         outside = beta == 0
-        distance = np.full(len(beta), np.inf) if distance is None else distance.copy()
+        every = np.full(len(beta), np.nan) if last is None else last.copy()
         index = np.arange(len(beta))
         if provisional:
-            index = np.flatnonzero(outside & (distance > -self.request.screening_radius))
-        known = np.zeros(len(index), bool) if self._change is None else np.isfinite(distance[index])
-        residual = linear[index]
-        old, new = index[known], index[~known]
-        residual[known] = self._intercept + np.where(positive[old], distance[old], -distance[old])
-        evaluations = self._subtract(residual, known, self._change, rows, members[old])
-        evaluations += self._subtract(residual, ~known, answer, rows, members[new])
+            distance = beyond_margin(every, self._intercept, lower, upper, epsilon)
+            near = np.isnan(every) | (distance > -self.request.screening_radius)
+            index = np.flatnonzero(outside & near)
+        known = np.isfinite(every[index]) & (self._change is not None)
+        residual = np.where(known, every[index], linear[index])
+        evaluations = self._subtract(residual, known, self._change, rows, members[index[known]])
+        evaluations += self._subtract(residual, ~known, answer, rows, members[index[~known]])
         beta, lower, upper = beta[index], lower[index], upper[index]
-        gap = gap_of(beta, residual, lower, upper, 0.0, answer.intercept, answer.intercept)
-        highest = float(np.max(residual[beta < upper], initial=-np.inf))
-        lowest = float(np.min(residual[beta > lower], initial=np.inf))
+        level = answer.intercept
+        gap = gap_of(beta, residual, lower, upper, epsilon, level, level)
+        highest, lowest, *_ = extremes(beta, residual, lower, upper, epsilon, False)
         zero = beta == 0
         index, residual = index[zero], residual[zero]
-        distance[~outside] = np.inf  # not known, should they drop out
-        distance[index] = beyond_margin(residual, answer.intercept, lower[zero], upper[zero])
-        back = samples_to_readmit(distance[index], len(answer.beta))
+        every[~outside] = np.nan  # not known, should they drop out
+        every[index] = residual
+        distance = beyond_margin(residual, level, lower[zero], upper[zero], epsilon)
+        back = samples_to_readmit(distance, len(answer.beta))
         chosen = np.sort(back[:_MOST_VIOLATORS])
-        extremes = Extremes(highest, lowest, gap, len(back), evaluations)
-        return extremes, partition.chosen(members[index[chosen]], residual[chosen]), distance
+        found = Extremes(highest, lowest, gap, len(back), evaluations)
+        return found, partition.chosen(members[index[chosen]], residual[chosen]), every
 
     def _subtract(self, residual, where, support: Support | None, rows: Rows, of) -> int:
         """residual[where] −= Kβ of a support at these rows; the kernel values that it took."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import dask
 import dask.array as da
 import numpy as np
 from distributed import Client
 
-from maxmargin.dask_collections.partitions import Summary, check_block, encode, summarise
+from maxmargin.dask_collections.partitions import (
+    Summary,
+    check_block,
+    encode,
+    summarise,
+    with_targets,
+)
 from maxmargin.estimators.inputs import class_weights
 
 
@@ -49,27 +57,33 @@ class Collection:
     """The partitions of a training set on their workers, and what the client knows of them."""
 
     def __init__(self, estimator, client: Client, X, y, sample_weight):
-        self.client = client
+        self.client, regression = client, estimator._formulation == "epsilon_svr"
         check = dask.delayed(check_block, pure=False)
         made = [
-            check(*parts)
+            check(*parts, regression)
             for parts in zip(blocks_of(X), aligned(y, X, "y"),
                              aligned(sample_weight, X, "sample_weight"), strict=True)
         ]  # fmt: skip
         blocks = client.compute(made)
-        summaries = client.gather(client.map(summarise, blocks, pure=False))
+        summaries = client.gather(client.map(summarise, blocks, regression=regression, pure=False))
         self.summaries: list[Summary] = [s for s in summaries if s.n]
         blocks = [block for block, s in zip(blocks, summaries) if s.n]
-        self._describe(estimator)
+        self._describe()
         offsets = np.cumsum([0, *(s.n for s in self.summaries)])
         self.n = int(offsets[-1])
-        shared = (self.classes, self.class_weight, float(estimator.C))
+        C = float(estimator.C)
+        if regression:
+            self._describe_targets()
+            prepare = partial(with_targets, C=C)
+        else:
+            self._describe_classes(estimator)
+            prepare = partial(encode, classes=self.classes, class_weight=self.class_weight, C=C)
         self.partitions = [
-            client.submit(encode, block, *shared, int(offset), pure=False)
+            client.submit(prepare, block, offset=int(offset), pure=False)
             for block, offset in zip(blocks, offsets)
         ]
 
-    def _describe(self, estimator) -> None:
+    def _describe(self) -> None:
         found = self.summaries
         if not found:
             raise ValueError("Found array with 0 sample(s) in all partitions; at least 2 needed.")
@@ -79,6 +93,18 @@ class Collection:
         if len({s.sparse for s in found}) > 1:
             raise ValueError("Some partitions of X are sparse and others dense.")
         self.n_features, self.sparse = widths[0], found[0].sparse
+
+    def _describe_targets(self) -> None:
+        """Rows with a positive weight, and the standard deviation of the targets."""
+        self.classes = np.zeros(1)
+        self.counts = self._by_class("weighted_counts")
+        if not self.counts.any():
+            raise ValueError("Invalid input - all samples have zero or negative weights.")
+        total, squares = np.sum([s.sums_of_targets for s in self.summaries], axis=0) / self.n
+        self.deviation = float(np.sqrt(max(0.0, squares - total**2)))
+
+    def _describe_classes(self, estimator) -> None:
+        found = self.summaries
         self.classes = np.unique(np.concatenate([s.classes for s in found]))
         if len(self.classes) < 2:
             raise ValueError(

@@ -20,10 +20,8 @@ from maxmargin.dask_collections.partitions import (
     solve_local,
     without_rows,
 )
-from maxmargin.estimators.inputs import TrainingData
-from maxmargin.estimators.multiclass import BinaryTask
+from maxmargin.dask_collections.problems import PairOfClasses, Regression
 from maxmargin.execution.dask import Cluster
-from maxmargin.formulations import c_svc
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import infeasibility_of
@@ -34,7 +32,7 @@ from maxmargin.solvers.hierarchical.run import (
     limits_of,
     run_until_done,
 )
-from maxmargin.solvers.hierarchical.solver import HierarchicalSVM
+from maxmargin.solvers.hierarchical.solver import HierarchicalSVM, target_scale
 from maxmargin.solvers.hierarchical.subproblem import Support
 from maxmargin.training.boundary import Outcome, check_feasible, proven_status
 from maxmargin.training.fit import TrainingSource, resolve_gamma
@@ -51,16 +49,16 @@ class WorkersRun(HierarchicalRun):
     are; the second step takes the partitions' support vectors in `partitions` groups.
     """
 
-    def __init__(self, options, executor, samples, number: int, collection: Collection, pair,
+    def __init__(self, options, executor, samples, number: int, collection: Collection, problem,
                  tol: float, seed: int, limits: dict):  # fmt: skip
-        codes = np.arange(collection.counts.shape[1])
-        positive = codes == pair[0]
-        negative = ~positive if pair[1] is None else codes == pair[1]
-        self.sides = [collection.counts[:, side].sum(axis=1) for side in (positive, negative)]
-        size = int(sum(side.sum() for side in self.sides))
-        super().__init__(options, executor, samples, number, size, tol, limits)
-        self.pair, self.seed = pair, seed
-        here = np.flatnonzero(self.sides[0] + self.sides[1]).tolist()
+        self.sides = problem.sides(collection.counts)
+        everybody = np.sum(self.sides, axis=0)
+        scale = target_scale(collection.deviation) if isinstance(problem, Regression) else 1.0
+        super().__init__(
+            options, executor, samples, number, int(everybody.sum()), tol, limits, scale
+        )
+        self.problem, self.seed = problem, seed
+        here = np.flatnonzero(everybody).tolist()
         self.here, self.partitions = here, collection.partitions
         together = executor.by_home([self.partitions[at] for at in here])
         self._groups = [[here[place] for place in places] for places in together]
@@ -96,7 +94,7 @@ class WorkersRun(HierarchicalRun):
             lenders = [other for other in after if side[other] > 0][:_LENDERS]
             loans += [
                 self.submit(
-                    lend, self.partitions[other], self.pair, positive, self.seed,
+                    lend, self.partitions[other], self.problem, positive, self.seed,
                     name="loan", near=self.partitions[other],
                 )
                 for other in lenders
@@ -144,7 +142,7 @@ def client_of(what: str) -> Client:
 
 def refuse(estimator, solver) -> None:
     """One sentence for what Dask collections do not go with."""
-    if estimator._formulation != "c_svc":
+    if estimator._formulation not in HierarchicalSVM().capabilities.formulations:
         raise ValueError(
             f"X is a Dask collection, on which {type(estimator).__name__} does not train: load it "
             "into memory, or train on a part of it."
@@ -161,7 +159,7 @@ def refuse(estimator, solver) -> None:
         )
     if estimator.warm_start:
         raise ValueError("warm_start=True is not supported where X is a Dask collection.")
-    if estimator.probability not in ("deprecated", False):
+    if getattr(estimator, "probability", False) not in ("deprecated", False):
         raise ValueError("probability=True is not supported where X is a Dask collection.")
 
 
@@ -172,46 +170,58 @@ def source(estimator, solver, X, y, sample_weight) -> CollectionSource:
     return CollectionSource(estimator, Collection(estimator, client, X, y, sample_weight), X)
 
 
+def _problems(estimator, n_classes: int) -> list:
+    if estimator._formulation == "epsilon_svr":
+        return [Regression(float(estimator.epsilon))]
+    if estimator.multi_class == "ovr" and n_classes > 2:
+        return [PairOfClasses(code, None) for code in range(n_classes)]
+    return [PairOfClasses(*pair) for pair in combinations(range(n_classes), 2)]
+
+
 class CollectionSource(TrainingSource):
     """Partitions on the workers of a Dask cluster: support vectors travel, other rows do not."""
 
     def __init__(self, estimator, collection: Collection, X):
         self.estimator, self.collection = estimator, collection
         self._columns = getattr(X, "columns", None)
-        K = len(collection.classes)
-        self.pairs: list = list(combinations(range(K), 2))
-        if estimator.multi_class == "ovr" and K > 2:
-            self.pairs = [(code, None) for code in range(K)]
+        self.problems = _problems(estimator, len(collection.classes))
         self.gamma = resolve_gamma(estimator, collection.n_features, collection.variance)
         self._supports: list[Support] = []
 
+    def _tasks(self) -> list:
+        """The problems as tasks of no samples: what the report calls them, and says of them."""
+        nobody = np.empty(0, int)
+        no_rows = Rows(np.empty((0, 0)), nobody, np.empty(0))
+        return [problem.task(nobody, no_rows) for problem in self.problems]
+
     @property
     def names(self) -> list[str]:
-        nothing = np.empty(0)
-        return [
-            BinaryTask(nothing, nothing, pair[0], pair[1]).name(self.collection)
-            for pair in self.pairs
-        ]
+        return [task.name(self.collection) for task in self._tasks()]
 
     def reports(self, outcomes):
-        return [out.report(name, {}) for name, out in zip(self.names, outcomes, strict=True)]
+        return [
+            out.report(task.name(self.collection), task.quantities(out))
+            for task, out in zip(self._tasks(), outcomes, strict=True)
+        ]
 
     def outcomes(self, solver, watch: FitWatch, seed: int) -> Iterator[Outcome]:
         estimator, collection = self.estimator, self.collection
         function = KernelFunction(estimator.kernel, self.gamma, estimator.coef0, estimator.degree)
         with Cluster(collection.client) as executor:
             samples = executor.put(
-                TravellingSamples(function, estimator.tol, estimator.cache_size, seed, self.pairs)
+                TravellingSamples(
+                    function, estimator.tol, estimator.cache_size, seed, self.problems
+                )
             )
             runs: list[WorkersRun] = []
-            for number in range(len(self.pairs)):
+            for number in range(len(self.problems)):
                 with watch.problem() as monitor:
                     if not runs:
                         limits = limits_of(monitor, executor)
                         runs = [
-                            WorkersRun(solver, executor, samples, at, collection, pair,
+                            WorkersRun(solver, executor, samples, at, collection, problem,
                                       estimator.tol, seed, limits)
-                            for at, pair in enumerate(self.pairs)
+                            for at, problem in enumerate(self.problems)
                         ]  # fmt: skip
                         for hierarchical in sorted(runs, key=lambda each: -each.size):
                             hierarchical.begin()
@@ -243,15 +253,12 @@ class CollectionSource(TrainingSource):
         rows = rows[first]
         unsolved = Support(np.empty(0, int), np.empty(0))
         tasks, answers = [], []
-        for at, (positive, negative) in enumerate(self.pairs):
+        for at, problem in enumerate(self.problems):
             found = self._supports[at] if at < len(self._supports) else unsolved
             index = np.searchsorted(numbers, found.samples)
-            signs = np.where(rows.codes[index] == positive, 1.0, -1.0)
-            tasks.append(BinaryTask(index, signs, positive, negative))
+            tasks.append(problem.task(index, rows))
             answers.append((np.asarray(found.beta, np.float64), found.intercept))
-        data = TrainingData(
-            rows.X, rows.codes, collection.classes, collection.class_weight, rows.costs, None
-        )
+        data = self.problems[0].data(rows, collection)
         attributes = self.estimator._assemble(data, tasks, answers, self.gamma)
         attributes["_sparse"] = collection.sparse
         attributes["support_"] = numbers[attributes["support_"]].astype(np.int32)
@@ -269,9 +276,9 @@ def _outcome(solver, hierarchical: WorkersRun, monitor: Monitor) -> Outcome:
     if status in STOPPED:
         status = monitor.should_stop(hierarchical.n_iter) or status
     beta, costs = np.asarray(support.beta, np.float64), support.rows.costs
-    signs = np.where(support.rows.codes == hierarchical.pair[0], 1.0, -1.0)
-    _, lower, upper = c_svc(signs, costs)
-    check_feasible(solver, infeasibility_of(beta, lower, upper), (float(beta.sum()),), (0.0,))
+    fields = hierarchical.problem.fields(support.rows)
+    infeasibility = infeasibility_of(beta, fields["lower"], fields["upper"])
+    check_feasible(solver, infeasibility, (float(beta.sum()),), (0.0,))
     return Outcome(
         beta, support.intercept,
         status=proven_status(solver, status, check.violation, hierarchical.tol),

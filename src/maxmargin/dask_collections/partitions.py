@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from maxmargin.dask_collections.problems import PairOfClasses, Regression
 from maxmargin.estimators.inputs import _sample_weights, valid_csr
-from maxmargin.formulations import c_svc
 from maxmargin.kernels.budget import cache_bytes, precision_of_rows
 from maxmargin.kernels.buffers import BufferPool
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
@@ -34,14 +34,14 @@ def _bytes(X) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Samples that travel: their features, class numbers and costs."""
+    """Samples that travel: their features, class numbers or targets, and costs."""
 
     X: Any
-    codes: np.ndarray
+    values: np.ndarray
     costs: np.ndarray
 
     def __getitem__(self, index) -> Rows:
-        return Rows(self.X[index], self.codes[index], self.costs[index])
+        return Rows(self.X[index], self.values[index], self.costs[index])
 
     def __sizeof__(self) -> int:
         # Dask moves a task to an idle worker where its data seem small, so it must know.
@@ -51,8 +51,8 @@ class Rows:
     def joined(cls, parts: list[Rows]) -> Rows:
         blocks = [part.X for part in parts]
         X = sp.vstack(blocks, "csr") if sp.issparse(blocks[0]) else np.concatenate(blocks)
-        codes, costs = ([getattr(p, name) for p in parts] for name in ("codes", "costs"))
-        return cls(X, np.concatenate(codes), np.concatenate(costs))
+        values, costs = ([getattr(p, name) for p in parts] for name in ("values", "costs"))
+        return cls(X, np.concatenate(values), np.concatenate(costs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +82,10 @@ class Summary:
     mean: float
     squares: float
     n_bytes: int
+    sums_of_targets: tuple[float, float]
 
 
-def check_block(X, y, weights) -> Block:
+def check_block(X, y, weights, regression: bool = False) -> Block:
     """scikit-learn's checks of one partition; an empty one is fine."""
     X = sp.csr_array(valid_csr(X)) if sp.issparse(X) else X
     X = check_array(X, dtype="numeric", accept_sparse="csr", ensure_min_samples=0)
@@ -94,15 +95,21 @@ def check_block(X, y, weights) -> Block:
             f"A partition of X has {X.shape[0]} rows where that of y has {len(y)}: X and y must "
             "be divided alike."
         )
-    if len(y):
+    if regression:
+        y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="y")
+    elif len(y):
         check_classification_targets(y)
     return Block(X, y, _sample_weights(weights, len(y)))
 
 
-def summarise(block: Block) -> Summary:
-    """Counts by class, and mean and variance of all entries for gamma='scale'."""
+def summarise(block: Block, regression: bool = False) -> Summary:
+    """Counts by class, and mean and variance of all entries for gamma='scale'.
+
+    The samples of a regression are of one class.
+    """
     X, weights = block.X, block.weights
-    classes, codes = np.unique(block.y, return_inverse=True)
+    labels = np.zeros(len(block.y)) if regression else block.y
+    classes, codes = np.unique(labels, return_inverse=True)
     counts = np.bincount(codes, minlength=len(classes))
     positive = np.bincount(codes, weights > 0, minlength=len(classes))
     total = float(weights.sum()) * X.shape[1]
@@ -117,13 +124,13 @@ def summarise(block: Block) -> Summary:
         n_bytes = X.nbytes
     return Summary(
         len(block.y), X.shape[1], X.dtype, sp.issparse(X), classes, counts, positive, total, mean,
-        squares, n_bytes,
+        squares, n_bytes, (block.y.sum(), np.square(block.y).sum()) if regression else (0.0, 0.0),
     )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """A partition with class numbers (−1 for rows without weight) and costs in place."""
+    """A partition with class numbers (−1 for rows without weight) or targets, and costs."""
 
     rows: Rows
     offset: int
@@ -131,19 +138,13 @@ class Partition:
     def __sizeof__(self) -> int:
         return self.rows.__sizeof__()
 
-    def members(self, pair) -> np.ndarray:
-        """Which rows are of one binary problem."""
-        codes = self.rows.codes
-        of_pair = codes >= 0 if pair[1] is None else (codes == pair[0]) | (codes == pair[1])
-        return np.flatnonzero(of_pair)
-
-    def part(self, pair) -> Support:
-        """The rows of one binary problem."""
-        return self.chosen(self.members(pair))
+    def part(self, problem: PairOfClasses | Regression) -> Support:
+        """The rows of one problem."""
+        return self.chosen(problem.members(self.rows))
 
     def beta_of(self, answer: Support) -> np.ndarray:
         """β of all rows in an answer."""
-        beta = np.zeros(len(self.rows.codes))
+        beta = np.zeros(len(self.rows.costs))
         here = answer.samples - self.offset
         own = (here >= 0) & (here < len(beta))
         beta[here[own]] = answer.beta[own]
@@ -159,6 +160,10 @@ def encode(block: Block, classes, class_weight, C: float, offset: int) -> Partit
     return Partition(Rows(block.X, np.where(weights > 0, codes, -1), C * weights), offset)
 
 
+def with_targets(block: Block, C: float, offset: int) -> Partition:
+    return Partition(Rows(block.X, block.y, C * block.weights), offset)
+
+
 def added(parts: list[Support]) -> tuple[np.ndarray, np.ndarray, Rows]:
     """All samples of the parts, the sum of their β, and their rows."""
     numbers = np.concatenate([part.samples for part in parts])
@@ -168,31 +173,29 @@ def added(parts: list[Support]) -> tuple[np.ndarray, np.ndarray, Rows]:
 
 
 class TravellingSamples(Samples):
-    """Samples that come with the support sets; `pairs` are the classes of the fit's problems."""
+    """Samples that come with the support sets, and the problems of the fit."""
 
-    def __init__(self, function: KernelFunction, tol: float, cache_size, seed: int, pairs: list):
+    def __init__(self, function: KernelFunction, tol: float, cache_size, seed: int, problems: list):
         self.function, self.tol, self.cache_size = function, tol, cache_size
-        self.seed, self.pairs = seed, pairs
+        self.seed, self.problems = seed, problems
         self._row_buffers = BufferPool(for_many=True)
 
     def union(self, parts, number):
         samples, beta, rows = added(parts)
-        memory = cache_bytes(self.cache_size, len(rows.codes))
+        memory = cache_bytes(self.cache_size, len(rows.costs))
         run = Run(tol=self.tol, cache_bytes=memory, random_state=self.seed, start=beta)
         return samples, self.problem(rows, number), run, rows
 
     def problem(self, rows: Rows, number: int) -> Problem:
-        n = len(rows.codes)
-        signs = np.where(rows.codes == self.pairs[number][0], 1.0, -1.0)
-        kernel = FeatureKernelMatrix(rows.X, self.function, precision_of_rows(n))
+        kernel = FeatureKernelMatrix(rows.X, self.function, precision_of_rows(len(rows.costs)))
         kernel.origin.row_buffers = self._row_buffers  # the same for one subproblem after the other
-        return Problem(kernel, *c_svc(signs, rows.costs), labels=rows.codes)
+        return Problem(kernel, **self.problems[number].fields(rows))
 
 
-def lend(partition: Partition, pair, positive: bool, seed: int) -> Support:
+def lend(partition: Partition, pair: PairOfClasses, positive: bool, seed: int) -> Support:
     """A few rows of one side of a problem, for partitions that have none of it."""
     part = partition.part(pair)
-    side = np.flatnonzero((part.rows.codes == pair[0]) == positive)
+    side = np.flatnonzero((part.rows.values == pair.positive) == positive)
     random = np.random.default_rng([seed, partition.offset])
     chosen = np.sort(random.permutation(side)[:LOAN])
     return Support(part.samples[chosen], part.beta[chosen], part.rows[chosen])
@@ -202,7 +205,7 @@ def solve_local(
     samples: TravellingSamples, partition: Partition, loans: list[Support], task: Task
 ) -> Support:
     """The first step where rows stay: the problem of one partition's own rows."""
-    return solve_union(samples, [partition.part(samples.pairs[task.number]), *loans], task)
+    return solve_union(samples, [partition.part(samples.problems[task.number]), *loans], task)
 
 
 def without_rows(support: Support) -> Support:
