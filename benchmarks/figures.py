@@ -35,9 +35,11 @@ QUICK = {
 }
 WHOLE = {
     "peers": "peers.py --limit 45 --repeat 2 --scaling --data DATA",
+    "family": "peers.py --family --limit 45 --repeat 2 --data DATA",
     "everyday": "everyday.py --data DATA",
     "classes": "classes.py --data DATA",
     "search": "search.py --data DATA",
+    "search-regression": "search.py --kind SVR --set abalone_scale --data DATA",
     "breakdown": "breakdown.py --data DATA",
     "second-order-smo": "papers/second_order_smo.py --data DATA",
     "irwls": "papers/irwls_svc.py --data DATA",
