@@ -33,6 +33,13 @@ def test_model_files_leave_pipelines_alone():
     assert run.stdout.strip() == "False"
 
 
+def test_fits_on_the_processor_leave_the_solver_of_the_gpu_alone():
+    code = "from maxmargin import SVC\nSVC().fit([[0], [1]], [0, 1])\n"
+    code += "import sys\nprint('maxmargin.solvers.sweeps' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
+
+
 def test_private_names_of_scikit_learn_are_in_one_module():
     """Where a version lacks one there is then one place to look at."""
     private = re.compile(

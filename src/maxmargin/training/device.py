@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from maxmargin.kernels.cuda import use_card
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.sweeps import Sweeps
 
 
 def solver_on_card(estimator, solver: Solver, n: int) -> Solver | None:
@@ -21,6 +20,9 @@ def solver_on_card(estimator, solver: Solver, n: int) -> Solver | None:
         raise ValueError(f"device='cuda' {obstacle}; use device='cpu'.")
     if obstacle or not use_card(device, float(n) * n):
         return None
+    # Fits on the processor do not wait for its import.
+    from maxmargin.solvers.sweeps import Sweeps
+
     if isinstance(solver, Sweeps) and solver.device == "cuda":
         return solver
     size = estimator.cache_size
