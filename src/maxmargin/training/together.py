@@ -15,6 +15,7 @@ from maxmargin import constants
 from maxmargin.formulations import are_bounds
 from maxmargin.kernels.budget import cache_bytes
 from maxmargin.kernels.functions import BUILT_IN_KERNELS
+from maxmargin.kernels.samples import mostly_zero
 from maxmargin.parallel import resolve_n_jobs, session
 from maxmargin.report import ProblemReport, ReportTable
 from maxmargin.solution import Status
@@ -50,8 +51,7 @@ def solve_together(source: LocalSource, solver, watch: FitWatch, seed: int) -> A
         problems, bounds, data.codes[order], data.costs[order], len(bounds) > 2,
         tol=float(estimator.tol), max_iter=int(estimator.max_iter),
         refine=len(order) <= constants.REFINED_SAMPLES,
-        wide=isinstance(data.X, np.ndarray)
-        and data.X.shape[1] >= constants.FEATURES_WORTH_PRODUCTS,
+        wide=_is_wide(data.X),
     )  # fmt: skip
     memory = cache_bytes(estimator.cache_size, data.n)
     with session(resolve_n_jobs(estimator.n_jobs)), watch.problem() as monitor:
@@ -71,6 +71,13 @@ def solve_together(source: LocalSource, solver, watch: FitWatch, seed: int) -> A
     answered.solve_hard(solver, watch, seed)
     answered.warn()
     return answered.answers()
+
+
+def _is_wide(X) -> bool:
+    """Whether kernel values of X cost much less by large products than row by row."""
+    if not isinstance(X, np.ndarray) or X.shape[1] < constants.FEATURES_WORTH_PRODUCTS:
+        return False
+    return not mostly_zero(X)
 
 
 def _kernel_in_order(source: LocalSource, order: np.ndarray, memory: int):

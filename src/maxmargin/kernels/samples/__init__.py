@@ -41,7 +41,7 @@ def without_empty_features(X):
 
 def to_csr_if_sparse(X):
     """X as a CSR matrix where its products are faster as sparse ones, else as it is."""
-    if sp.issparse(X) or X.shape[1] < _MIN_SPARSE_FEATURES or not _mostly_zero(X):
+    if sp.issparse(X) or X.shape[1] < _MIN_SPARSE_FEATURES or not mostly_zero(X):
         return X
     return _sparse().to_csr(X)
 
@@ -72,7 +72,8 @@ def as_samples(X, dtype, *, centre: bool = False) -> Samples:
     return DenseSamples(X, dtype, _mean_worth_removing(X) if centre else None)
 
 
-def _mostly_zero(X: np.ndarray) -> bool:
+def mostly_zero(X: np.ndarray) -> bool:
+    """Whether products of rows are faster without the zeros, by a look at some of them."""
     sample = X[:: max(1, len(X) // _DENSITY_SAMPLE)]
     return bool(np.count_nonzero(sample) <= constants.SPARSE_DENSITY * sample.size)
 

@@ -36,7 +36,7 @@ _HARDLY_COUNTS = 20
 # Systems that IRWLS on a working set solves; the part of their cost that rounds may take before;
 # and the free samples from which on it is worth its overhead.
 _BLOCK_STEPS = 20
-_BLOCK_PATIENCE = 0.2
+_BLOCK_PATIENCE = 1.0
 _LEAST_FREE = 64
 # Its working set has all samples that are no more than a part of the violation from moving: the
 # first of these parts that leaves at most so many times the free ones.
