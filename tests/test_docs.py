@@ -30,13 +30,16 @@ from sklearn.datasets import dump_svmlight_file, make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin
+from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.cli import main
-from maxmargin.solvers import SOLVERS
+from maxmargin.solvers import SOLVERS, make_solver
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("benchmarks/*.md"), *ROOT.glob("docs/**/*.md")],
 )
+SOLVERS_PAGE = (ROOT / "docs" / "solvers.md").read_text()
+KINDS = {SVC, NuSVC, SVR, NuSVR, OneClassSVM}
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 CHECKED_ONLY = ("pip", "make", "python")
 COMMANDS = ("maxmargin", *CHECKED_ONLY)
@@ -272,6 +275,22 @@ def test_links_lead_somewhere(page):
         assert target.exists(), f"{link}: there is no such file"
         if anchor:
             assert anchor in heading_anchors(target), f"{link}: there is no such heading"
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_the_table_of_solvers_says_what_they_declare(name):
+    table = re.findall(r"^\| `\"(\w+)\"` \| ([^|]+) \| ([^|]+) \|", SOLVERS_PAGE, re.MULTILINE)
+    exact, solves = {solver: columns for solver, *columns in table}[name]
+    declared = make_solver(name).capabilities
+    kinds = {kind for kind in KINDS if kind._formulation in declared.formulations}
+    written = (
+        KINDS
+        if solves == "all five"
+        else {getattr(maxmargin, kind) for kind in re.findall(r"`(\w+)`", solves)}
+    )
+    assert written == kinds
+    # Where it depends on an option, the words begin with those of the default.
+    assert exact.split()[0] in (("yes", "unless") if declared.exact else ("no", "only"))
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/solvers.md"])

@@ -74,7 +74,7 @@ class ActiveSet:
         return RowCache(self.problem.kernel, self.cache_bytes)
 
     def _remember(self, objective: float) -> None:
-        """The state that `objective` counts from; samples set aside do not move after it."""
+        """The state that `objective` counts from; samples outside the active set do not move after it."""
         self._start = objective, self.beta.copy(), self.residual.copy()
 
     @property
@@ -115,7 +115,7 @@ class ActiveSet:
     def resume_with(
         self, problem: Problem, tol: float, beta: np.ndarray, residual: np.ndarray
     ) -> bool:
-        """Take over a better residual of all samples, unless one set aside violates by it."""
+        """Take over a better residual of all samples, unless one outside the active set violates by it."""
         aside = np.ones(problem.n, bool)
         aside[self.index] = False
         violation, levels = violation_of(problem, beta, residual)
@@ -362,7 +362,7 @@ class ActiveSet:
         if len(kept) == self.n:
             return False
         objective = self.objective()
-        self.beta_of_all()  # keeps what those set aside have
+        self.beta_of_all()  # keeps what the samples outside have
         self.problem = self.problem.restrict(kept, self.beta)
         self.index, self.diagonal = self.index[kept], self.diagonal[kept]
         self.beta, self.residual = self.beta[kept], self.residual[kept]

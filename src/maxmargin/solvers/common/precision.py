@@ -24,7 +24,7 @@ _STEPS_PER_PASS = 200_000
 _STEPS_PER_SAMPLE = 200
 # Part of the violation that the drift of the residual may reach before rounds are lost to it.
 _DRIFT = 0.1
-# Within this multiple of tol all samples stay active: one set aside in error would come back.
+# Within this multiple of tol all samples stay active: one shrunk away in error would come back.
 _CLOSE = 20.0
 
 

@@ -184,7 +184,7 @@ class SecondOrder:
         self._rank = V.shape[1]
         self._since_low_rank = 0.0
         active.make_exact()
-        # What the samples set aside contribute stands in the residual.
+        # What the samples outside the active set contribute stands in the residual.
         beta, residual, self._low_rank_possible = low_rank_passes(
             problem, active.tol, V, active.beta, active.residual,
             lambda steps, state: count_steps(steps),

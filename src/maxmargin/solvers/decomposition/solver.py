@@ -123,14 +123,14 @@ class _BlockRun(CertifiedRun):
         nothing = np.empty(0, np.int64)
         working, stop, rounds = nothing, None, 0
         drift, self.rows_failed = Drift(tol), False
-        # A little less than tol leaves the drift of the residual its room.
+        # A little less than tol leaves a margin for the drift of the residual.
         target = constants.TARGET * tol
         last_step = self.n_iter + steps_per_pass(problem.n)
         if self.run.start_steps and self.rounds == 0 and self._second_order_step(active):
             violation, intercept = active.violation_and_intercept()
         while stop is None and rounds < max_rounds and self.n_iter < last_step:
             if violation <= target:
-                # Where none is set aside, the certificate is the better look, for the same price.
+                # Where none has been shrunk away, the certificate is the better look, for the same price.
                 if active.n == problem.n or not self._correct(active, tol - violation):
                     break
                 violation, intercept = active.violation_and_intercept()
@@ -147,7 +147,7 @@ class _BlockRun(CertifiedRun):
             if self.may_shrink and rounds % constants.SHRINK_INTERVAL == 0:
                 active.shrink()
             if active.n < n_before:
-                working = nothing  # its numbers are those of samples that were set aside since
+                working = nothing  # its numbers are those of samples that were shrunk away since
             margin = drift.margin(problem, active.change(), violation)
             if violation > target and self._correct(active, margin):
                 violation, intercept = active.violation_and_intercept()
@@ -197,7 +197,7 @@ class _BlockRun(CertifiedRun):
     def _round(self, active: ActiveSet, last: np.ndarray, violation: float) -> np.ndarray:
         """One working set: select, fetch, optimise, update."""
         start = time.perf_counter()
-        # The first violators are as good as drawn by lot: few of their rows will be wanted again.
+        # The first violators are as good as random: few of their rows will be wanted again.
         grown = (
             max(constants.FIRST_WORKING_SET, 2 * len(last)) if active.n > self.size else self.size
         )

@@ -78,7 +78,7 @@ class IRWLS(Solver):
         diagonal plus a matrix of low rank, and else takes chunks of up to 512.
     selection : {"random", "largest", "smallest"}
         Which of the samples that violate the optimality conditions make up a chunk:
-        those drawn by lot (the paper's choice), those with the largest absolute error
+        random ones (the paper's choice), those with the largest absolute error
         or those with the smallest.
     shrinking : bool
         Whether to set samples aside that seem to stay at a bound.
