@@ -74,7 +74,7 @@ class ActiveSet:
         return RowCache(self.problem.kernel, self.cache_bytes)
 
     def _remember(self, objective: float) -> None:
-        """The state that `objective` counts from; samples outside the active set do not move after it."""
+        """The state that `objective` counts from; inactive samples do not move after it."""
         self._start = objective, self.beta.copy(), self.residual.copy()
 
     @property
@@ -115,7 +115,7 @@ class ActiveSet:
     def resume_with(
         self, problem: Problem, tol: float, beta: np.ndarray, residual: np.ndarray
     ) -> bool:
-        """Take over a better residual of all samples, unless one outside the active set violates by it."""
+        """Take over a better residual of all samples, unless an inactive one violates by it."""
         aside = np.ones(problem.n, bool)
         aside[self.index] = False
         violation, levels = violation_of(problem, beta, residual)

@@ -37,7 +37,7 @@ class Decomposition(Solver):
     working_set : int
         Samples that are optimised together. Problems up to this size are one block.
     shrinking : bool
-        Whether to set samples aside that seem to stay at a bound.
+        Whether to leave out samples that seem to stay at a bound.
     """
 
     name = "decomposition"
@@ -130,7 +130,7 @@ class _BlockRun(CertifiedRun):
             violation, intercept = active.violation_and_intercept()
         while stop is None and rounds < max_rounds and self.n_iter < last_step:
             if violation <= target:
-                # Where none has been shrunk away, the certificate is the better look, for the same price.
+                # Where all are active, the certificate is the better look, for the same price.
                 if active.n == problem.n or not self._correct(active, tol - violation):
                     break
                 violation, intercept = active.violation_and_intercept()

@@ -81,7 +81,7 @@ class IRWLS(Solver):
         random ones (the paper's choice), those with the largest absolute error
         or those with the smallest.
     shrinking : bool
-        Whether to set samples aside that seem to stay at a bound.
+        Whether to leave out samples that seem to stay at a bound.
     """
 
     name = "irwls"
