@@ -192,8 +192,9 @@ def test_a_start_of_the_wrong_shape_or_kernel_is_refused():
 
 
 def test_large_problems_are_not_for_it():
-    _, y = clouds([10_000, 50, 60], 1)
-    assert not worth_it(pairs_of(y), 2**40)
+    large, larger = (pairs_of(clouds([n, 50, 60], 1)[1]) for n in (10_000, 40_000))
+    assert worth_it(large, 2**40) and not worth_it(replace(large, wide=True), 2**40)
+    assert not worth_it(larger, 2**40)
     assert worth_it(pairs_of(clouds([100, 50, 60])[1]), MEMORY)
     assert not worth_it(pairs_of(clouds([100, 50, 60])[1]), 2**12)
 

@@ -25,9 +25,11 @@ from maxmargin.solvers.pairs.problems import solve_problems
 
 # Problems of few samples leave hardly a kernel value unused.
 _FEW_SAMPLES = 64
-# Samples of a problem up to which pair steps without working sets are the faster way; fewer
-# where there is only one problem, which more than one thread could work on.
-_MOST_SAMPLES = 8192
+# Samples of a problem up to which pair steps without working sets are the faster way: of few
+# features, of many, whose values within a group are all computed, and of one problem alone, which
+# more than one thread could work on. (benchmarks/classes.py)
+_MOST_SAMPLES = 32_768
+_MOST_SAMPLES_WIDE = 8192
 _MOST_SAMPLES_ALONE = 1024
 # Kernel matrix of one problem of many features up to which all of it is computed at once, half by
 # symmetry. (benchmarks/everyday.py)
@@ -122,7 +124,9 @@ def worth_it(batch: Batch, memory: int) -> bool:
         return True
     largest = int(sizes.max())
     rows = 8 * largest * _FEWEST_ROWS * n_threads()
-    most = _MOST_SAMPLES if len(sizes) > 1 else _MOST_SAMPLES_ALONE
+    most = _MOST_SAMPLES_WIDE if batch.wide else _MOST_SAMPLES
+    if len(sizes) == 1:
+        most = _MOST_SAMPLES_ALONE
     return largest <= most and rows <= memory // 2
 
 
