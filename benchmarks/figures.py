@@ -36,8 +36,10 @@ QUICK = {
 WHOLE = {
     "peers": "peers.py --limit 45 --repeat 2 --scaling --data DATA",
     "family": "peers.py --family --limit 45 --repeat 2 --data DATA",
-    "everyday": "everyday.py --data DATA",
-    "classes": "classes.py --data DATA",
+    "everyday": "everyday.py --repeat 4 --patience 1 "
+    "--contestants maxmargin,scikit-learn,intelex --data DATA",
+    "classes": "classes.py --repeat 3 --patience 1 "
+    "--contestants maxmargin,scikit-learn,intelex --data DATA",
     "search": "search.py --data DATA",
     "search-regression": "search.py --kind SVR --set abalone_scale --data DATA",
     "breakdown": "breakdown.py --data DATA",
