@@ -51,6 +51,10 @@ FIRST_WORKING_SET = 256
 # A working set is optimised to this part of the present violation, in at most so many steps.
 INNER_TOL = 0.1
 STEPS_PER_ROUND = 20_000
+# Steps per sample, and at least, after which a problem in memory goes on without the samples that
+# stay at a bound.
+STEPS_PER_SAMPLE = 8
+STEPS_PER_TURN = 1000
 # Part of tol that the steps aim at: the rest is left to the drift of the residual.
 TARGET = 0.9
 # Rounds between two attempts to shrink, and the part of the samples that must stay at most:

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solvers.common.certified_run import start_of
 from maxmargin.solvers.common.pair_steps import steps_on_block
 from maxmargin.solvers.common.shrinking import settled
-
-# Steps per sample after which those that stay at their bound are left out of the next, and how
-# many take as long as to find these.
-STEPS_PER_SAMPLE = 8
-_WORTH_A_LOOK = 1000
 
 
 def steps_in_memory(
@@ -32,7 +28,7 @@ def steps_in_memory(
     """
     beta, residual = (array.copy() for array in start_of(problem, run))
     diagonal, lower, upper = K.diagonal().astype(np.float32), problem.lower, problem.upper
-    limit = min(max(STEPS_PER_SAMPLE * problem.n, _WORTH_A_LOOK), max_steps)
+    limit = min(max(constants.STEPS_PER_SAMPLE * problem.n, constants.STEPS_PER_TURN), max_steps)
     kind = problem.epsilon, problem.by_sign
     taken = steps = steps_on_block(K, diagonal, beta, residual, lower, upper, tol, limit, *kind)
     while limit <= taken < max_steps:

@@ -23,7 +23,7 @@ from maxmargin.solvers.common.certified_run import CertifiedRun, certify_or_esti
 from maxmargin.solvers.common.free_system import solve_free
 from maxmargin.solvers.common.precision import Drift, can_double, steps_per_pass
 from maxmargin.solvers.decomposition.second_order import SecondOrder
-from maxmargin.solvers.decomposition.small import STEPS_PER_SAMPLE, steps_in_memory
+from maxmargin.solvers.decomposition.small import steps_in_memory
 
 # Where the answer is made exact, steps to this part of tol are cheaper than a linear system.
 _REFINED_TOL = 0.01
@@ -98,7 +98,7 @@ class _BlockRun(CertifiedRun):
         start = time.perf_counter()
         tol = constants.TARGET * self.run.tol * (_REFINED_TOL if self.refines else 1.0)
         limit = constants.STEPS_PER_ROUND - self.run.start_steps
-        limit = max(STEPS_PER_SAMPLE * problem.n, limit)
+        limit = max(constants.STEPS_PER_SAMPLE * problem.n, limit)
         beta, residual, self.n_iter = steps_in_memory(
             problem, self.run, K, tol, min(limit, self.monitor.iterations_left(0))
         )
@@ -210,7 +210,7 @@ class _BlockRun(CertifiedRun):
             tol *= _REFINED_TOL
         limit = min(constants.STEPS_PER_ROUND, self.monitor.iterations_left(self.n_iter))
         if len(working) == active.n:  # no other samples wait: second-order steps are asked earlier
-            limit = min(limit, STEPS_PER_SAMPLE * active.n)
+            limit = min(limit, constants.STEPS_PER_SAMPLE * active.n)
         steps, moved = active.pair_steps(working, tol, limit)
         self.seconds["selection"] += selected - start
         others = self.seconds["kernel"] + self.seconds["update"] - others

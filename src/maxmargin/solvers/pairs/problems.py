@@ -25,12 +25,8 @@ from maxmargin.solvers.pairs.steps import (
 
 # What became of a problem; one that is hard is left to another solver.
 CONVERGED, STEP_LIMIT, HARD = 0, 1, 2
-# Part of tol that the steps aim at, and how often they begin again from an exact residual.
-_TARGET = 0.9
+# How often the steps begin again from an exact residual.
 _PASSES = 5
-# Steps per sample, and at least, after which samples that stay at a bound are left out.
-_STEPS_PER_SAMPLE = 8
-_WORTH_A_LOOK = 1000
 # Kernel values that steps read in the time of second-order steps of the block method, which are
 # faster where pair steps crawl.
 _READ_BEFORE_HARD = 6_000_000
@@ -218,8 +214,8 @@ def _solve(place, vectors, linear, rows, memory, on_demand, store, room, source,
         allowed = min(budget // n, _steps_before_hard(n)) - steps
         if reason == TOO_MUCH or allowed <= 0:
             return HARD, steps, computed
-        most = min(max_steps - steps, allowed, max(_STEPS_PER_SAMPLE * n, _WORTH_A_LOOK))
-        target, taken = _TARGET * tol, _ZERO
+        most = min(max_steps - steps, allowed, _steps_per_turn(n))
+        target, taken = constants.TARGET * tol, _ZERO
         if few:
             least = least_curvature(diagonal)
             reason, taken = steps_of_few(small, beta, residual, lower, upper, least, target, most)
@@ -239,9 +235,16 @@ def _solve(place, vectors, linear, rows, memory, on_demand, store, room, source,
 
 
 @inner()
+def _steps_per_turn(n):
+    return max(constants.STEPS_PER_SAMPLE * n, constants.STEPS_PER_TURN)
+
+
+@inner()
 def _steps_before_hard(n):
     """Steps after which a problem is left to the block method."""
-    return max(_STEPS_PER_SAMPLE * n, min(constants.STEPS_PER_ROUND, _READ_BEFORE_HARD // n))
+    return max(
+        constants.STEPS_PER_SAMPLE * n, min(constants.STEPS_PER_ROUND, _READ_BEFORE_HARD // n)
+    )
 
 
 @inner()
