@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from maxmargin import SVC
+from maxmargin import SVC, constants
 from maxmargin.kernels.class_pairs import ClassPairs
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
@@ -20,7 +20,7 @@ from maxmargin.optimality import certify
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solvers import Decomposition
-from maxmargin.solvers.decomposition.small import STEPS_PER_SAMPLE, steps_in_memory
+from maxmargin.solvers.decomposition.small import steps_in_memory
 
 
 def kernel_of(X, name="rbf"):
@@ -123,7 +123,7 @@ def crawling(n=120):
 def test_steps_in_memory_go_on_with_fewer_samples_until_all_are_optimal():
     problem = crawling()
     beta, residual, steps = steps_in_memory(problem, Run(), problem.kernel.as_array(), 1e-4, 10**6)
-    assert steps > 2 * STEPS_PER_SAMPLE * problem.n
+    assert steps > 2 * constants.STEPS_PER_SAMPLE * problem.n
     certificate = certify(problem, beta)
     assert certificate.kkt_violation <= 1e-4
     assert abs(beta.sum()) < 1e-9
