@@ -10,7 +10,7 @@ import scipy.sparse as sp
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed", "callable")
 # Iterations of a fit without a limit of its own: who needs more has lost its way. Methods that
 # take small steps by choice may need more, and are stopped earlier.
-GUARD = 1_000_000
+GUARD = 5_000_000
 GUARD_OF_SMALL_STEPS = 20_000
 
 

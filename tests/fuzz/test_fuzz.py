@@ -32,6 +32,7 @@ FOUND = {
     1945: "the same draft of a hierarchical fit again and again",
     2288: "β fell from 7,000 to 1e-13, and what rounding left of Σβ was more than that",
     3485: "a polynomial of degree 1 with a negative constant: stalled at β = 0",
+    29228: 'one value everywhere: gamma="scale" took the rounding of its mean for a variance',
 }
 
 

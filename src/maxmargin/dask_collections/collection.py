@@ -17,6 +17,7 @@ from maxmargin.dask_collections.partitions import (
     with_targets,
 )
 from maxmargin.estimators.inputs import class_weights
+from maxmargin.estimators.spread import variance_of
 
 
 def blocks_of(X) -> list:
@@ -134,6 +135,6 @@ class Collection:
         """Variance of all entries, from the partitions' means and squares."""
         weights = np.array([s.weight for s in self.summaries])
         means = np.array([s.mean for s in self.summaries])
-        mean = weights @ means / weights.sum()
+        mean = float(weights @ means / weights.sum())
         squares = sum(s.squares for s in self.summaries) + weights @ (means - mean) ** 2
-        return float(squares / weights.sum())
+        return variance_of(mean, float(squares / weights.sum()))

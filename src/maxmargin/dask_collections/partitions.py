@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from maxmargin.dask_collections.problems import PairOfClasses, Regression
 from maxmargin.estimators.inputs import _sample_weights, valid_csr
+from maxmargin.estimators.spread import moments
 from maxmargin.kernels.budget import cache_bytes, precision_of_rows
 from maxmargin.kernels.buffers import BufferPool
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
@@ -112,16 +113,8 @@ def summarise(block: Block, regression: bool = False) -> Summary:
     classes, codes = np.unique(labels, return_inverse=True)
     counts = np.bincount(codes, minlength=len(classes))
     positive = np.bincount(codes, weights > 0, minlength=len(classes))
-    total = float(weights.sum()) * X.shape[1]
-    if sp.issparse(X):
-        repeated = np.repeat(weights, np.diff(X.indptr))
-        mean = float(X.data @ repeated) / total if total else 0.0
-        squares = float(np.square(X.data, dtype=np.float64) @ repeated) - total * mean**2
-        n_bytes = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-    else:
-        mean = float((X.T @ weights).sum()) / total if total else 0.0
-        squares = float(weights @ np.square(np.subtract(X, mean, dtype=np.float64)).sum(axis=1))
-        n_bytes = X.nbytes
+    total, mean, squares = moments(X, weights)
+    n_bytes = _bytes(X) + (X.indptr.nbytes if sp.issparse(X) else 0)
     return Summary(
         len(block.y), X.shape[1], X.dtype, sp.issparse(X), classes, counts, positive, total, mean,
         squares, n_bytes, (block.y.sum(), np.square(block.y).sum()) if regression else (0.0, 0.0),

@@ -13,19 +13,14 @@ from sklearn.base import BaseEstimator
 from maxmargin.estimators.deferred import dask_collections, training
 from maxmargin.estimators.documentation import DocumentedMixin
 from maxmargin.estimators.inputs import is_dask_collection
-from maxmargin.parallel import resolve_n_jobs, run_blocks, session, split
+from maxmargin.estimators.spread import variance
 from maxmargin.sklearn_private import CallbackSupportMixin, fit_context
 
-# Of sparse data up to this size gamma="scale" has the same bits as of the same dense data.
-_DENSIFIED_ENTRIES = 2**16
 # Values of parameters that passed scikit-learn's checks, which take as long as a small fit; an
 # estimator's class and its values, which are of these types.
 _passed: set[tuple] = set()
 _PLAIN = (type(None), bool, int, float, str)
 _MOST_PASSED = 1024
-# Entries whose variance is not worth a thread, and those that one thread takes at a time.
-_ENTRIES_AT_ONCE = 2**22
-_ENTRIES_OF_BLOCK = 2**16
 
 
 class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
@@ -107,7 +102,7 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
         """The number behind gamma="scale" and "auto"."""
         n_features = X.shape[1] if hasattr(X, "shape") and len(X.shape) == 2 else 0
         return training().resolve_gamma(
-            self, n_features, lambda: _variance(X, sample_weights, self.n_jobs)
+            self, n_features, lambda: variance(X, sample_weights, self.n_jobs)
         )
 
     def _vectors_of(self, X, support: np.ndarray):
@@ -143,36 +138,3 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
             self.__dict__.clear()
             self.__dict__.update(before | kept)
             raise
-
-
-def _variance(X, sample_weights: np.ndarray | None, n_jobs) -> float:
-    """Variance of all entries of X, each row counted as often as its weight says."""
-    if sp.issparse(X) and X.shape[0] * X.shape[1] <= _DENSIFIED_ENTRIES:
-        X = X.toarray()
-    if sample_weights is None and not sp.issparse(X):
-        return _variance_by_blocks(X, n_jobs)
-    weights = np.ones(X.shape[0]) if sample_weights is None else sample_weights
-    total = weights.sum() * X.shape[1]
-    if not sp.issparse(X):
-        mean = float((X.T @ weights).sum()) / total
-        return float((np.square(np.subtract(X, mean, dtype=np.float64)).T @ weights).sum()) / total
-    # Of the stored entries alone, and in float64: squares of small integers would overflow.
-    by_entry = np.repeat(weights, np.diff(X.indptr))
-    mean = float(X.data @ by_entry) / total
-    square = np.square(X.data, dtype=np.float64) @ by_entry
-    return float(square) / total - mean**2
-
-
-def _variance_by_blocks(X: np.ndarray, n_jobs) -> float:
-    """Variance of all entries; of many by blocks of rows on all threads, without a copy of X."""
-    if X.size <= _ENTRIES_AT_ONCE:
-        return float(X.var(dtype=np.float64))
-    blocks = split(len(X), max(1, _ENTRIES_OF_BLOCK // X.shape[1]))
-
-    def squares(rows: slice) -> float:
-        away = np.subtract(X[rows], mean, dtype=np.float64).ravel()
-        return float(away @ away)
-
-    with session(resolve_n_jobs(n_jobs)):
-        mean = sum(run_blocks(lambda rows: X[rows].sum(dtype=np.float64), blocks)) / X.size
-        return sum(run_blocks(squares, blocks)) / X.size
