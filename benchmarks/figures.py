@@ -42,6 +42,7 @@ WHOLE = {
     "--contestants maxmargin,scikit-learn,intelex --data DATA",
     "search": "search.py --data DATA",
     "search-regression": "search.py --kind SVR --set abalone_scale --data DATA",
+    "large": "large.py --data DATA",
     "breakdown": "breakdown.py --data DATA",
     "second-order-smo": "papers/second_order_smo.py --data DATA",
     "irwls": "papers/irwls_svc.py --data DATA",

@@ -26,6 +26,7 @@ import classes
 import command_line
 import data
 import everyday
+import large
 import peers
 import search
 import small
@@ -306,3 +307,39 @@ def test_generated_classes_are_what_their_names_say():
         assert int(name.removeprefix("k=")) == shape[0]
     X, y = classes.clouds(3, 5, 4, 1.0)
     assert X.shape == (15, 4) and (np.bincount(y) == 5).all()
+
+
+def test_large_fits_have_a_floor_and_memory_beside_them(tmp_path, capsys):
+    (line,) = large.main(
+        ["--cases", "easy-ball", "--sizes", "400", "--peers", "", "--judge", "--out", str(tmp_path)]
+    )
+    assert line.status == "converged" and line.n == 400 and line.features == 3
+    assert line.seconds > 0 and line.floor > 0 and line.memory >= 0 and line.judged <= 1.05e-3
+    (row,) = json.loads((tmp_path / "large.json").read_text(encoding="utf-8"))["lines"]
+    assert row["n_support"] == line.n_support
+    assert "| easy-ball | 400 " in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="no case is called 'moon'"):
+        large.main(["--cases", "moon", "--out", str(tmp_path)])
+
+
+def test_large_predictions_have_all_samples_as_support_vectors(monkeypatch):
+    monkeypatch.setattr(large, "_PREDICTED_SUPPORT", 300)
+    messages = []
+    listener = type("Listener", (), {"send": lambda self, message: messages.append(message)})()
+    line = large._measure("maxmargin", large._named("predict"), None, 50, False, listener)
+    assert messages == ["ready"] and line.n == 50 and line.n_support > 250
+
+
+def test_growth_with_n_is_fitted_and_drawn(tmp_path):
+    lines = [large.Line("made-up", "maxmargin", n, seconds=1e-6 * n**1.5) for n in (10, 100, 1000)]
+    lines.append(large.Line("made-up", "libsvm", 10))
+    assert large.exponents(lines) == {"made-up, maxmargin": pytest.approx(1.5)}
+    assert large.plot(tmp_path / "n.png", lines) and not large.plot(tmp_path / "m.png", lines[:2])
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in large.CASES if case.file is None], ids=lambda case: case.name
+)
+def test_generated_large_data_have_two_classes(case):
+    X, y = case.make(None, 500)
+    assert X.shape[0] == len(y) == 500 and set(y) == {-1.0, 1.0}
