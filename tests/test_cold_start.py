@@ -69,6 +69,13 @@ def test_processes_take_turns(monkeypatch, tmp_path):
     assert others._file is not None
     others.over()
     others.over()
+    mine.wait()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "another"))
+    apart = clock.Turn()
+    apart.wait()  # another cache: nothing of what the first compiles could be used
+    assert apart._file is not None
+    apart.over()
+    mine.over()
     monkeypatch.setattr(clock.tempfile, "gettempdir", lambda: str(tmp_path / "nowhere"))
     nobody = clock.Turn()
     nobody.wait()  # without a place for a lock there is nothing to wait for

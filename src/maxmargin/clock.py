@@ -6,24 +6,27 @@ import os
 import tempfile
 import threading
 import time
+import zlib
 from functools import cache
 
 # Seconds that a process waits for another one's compiler, and between two looks.
-_PATIENCE = 120.0
+_PATIENCE = 20.0
 _GLANCE = 0.02
 
 
 class Turn:
-    """Processes of one user compile one after the other.
+    """Processes that share Numba's cache compile one after the other.
 
-    Those that start together would all compile the same code. The first one does it, and the
-    others find it in Numba's cache when their turn comes. Whoever has waited too long, or has no
-    place for a lock, goes ahead: then code is compiled twice, and nothing else is lost.
+    Processes that start together would all compile the same code. The first one does it, and the
+    others find it in the cache when their turn comes. A process that has waited too long, or has
+    no place for a lock, goes ahead: then code is compiled twice, and nothing else is lost.
     """
 
     def __init__(self) -> None:
         user = os.getuid() if hasattr(os, "getuid") else 0
-        self._path = os.path.join(tempfile.gettempdir(), f"maxmargin-compiler-{user}.lock")
+        cache = os.environ.get("NUMBA_CACHE_DIR") or os.path.dirname(__file__)
+        name = f"maxmargin-compiler-{user}-{zlib.crc32(os.path.abspath(cache).encode()):08x}.lock"
+        self._path = os.path.join(tempfile.gettempdir(), name)
         self._file: int | None = None
 
     def wait(self) -> None:
