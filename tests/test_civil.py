@@ -12,20 +12,24 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from maxmargin import SVC, monitor
+from maxmargin import SVC, monitor, optimality
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
+from maxmargin.run import Run
 from maxmargin.solution import Status
 from maxmargin.solvers import SMO, Solver
 from maxmargin.solvers.common import certified_run
+from maxmargin.solvers.common.certified_run import CertifiedRun
+from maxmargin.training import boundary
 
 if HAS_CALLBACKS := hasattr(SVC, "set_callbacks"):
     from sklearn.callback import ProgressBar, ScoringMonitor
@@ -42,6 +46,7 @@ class Watcher:
     def __init__(self, patience=None, error=None):
         self.patience, self.error = patience, error
         self.tasks, self.steps, self.open, self.torn_down = [], [], 0, 0
+        self.lines = []
 
     def setup(self, estimator, context):
         pass
@@ -57,6 +62,7 @@ class Watcher:
         if self.error is not None:
             raise self.error
         self.steps.append(fitted_estimator.score(X, y))
+        self.lines.append(context.progress)
         return self.patience is not None and len(self.steps) >= self.patience
 
     def teardown(self, estimator, context):
@@ -146,7 +152,122 @@ def test_verbose_prints_lines_and_silence_is_silent(hard, capsys):
     assert "iterations" in shown.out and "violation" in shown.out
 
 
+def falling(violation, seconds, tol, limit=None):
+    """A monitor's lines at these seconds of a fake clock, with violations to match."""
+    now = [0.0]
+    clock = SimpleNamespace(perf_counter=lambda: now[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(monitor, "time", clock)
+        patch.setattr(monitor, "working_time", clock.perf_counter)
+        watched = Monitor(tol=tol, deadline=limit)
+        for at, value in zip(seconds, violation, strict=True):
+            now[0] = at
+            watched.update(0, value, 0.0, np.zeros(1), 0.0, n_settled=7)
+    return watched.history
+
+
+def test_the_time_left_follows_from_the_rate_at_which_the_violation_falls():
+    """A tenth every ten seconds: 1e-3 is reached after forty."""
+    seconds = np.arange(0.0, 41.0, 5.0)
+    lines = falling(10.0 ** (1 - seconds / 10), seconds, tol=1e-3)
+    assert lines[0].seconds_left == np.inf and lines[0].n_settled == 7
+    assert_allclose([line.seconds_left for line in lines[1:]], 40 - seconds[1:], atol=1e-9)
+
+
+def test_the_time_left_follows_the_second_half_of_the_time_so_far():
+    """Ten times slower after ten seconds, with a violation that jumps up in between."""
+    lines = falling([1.0, 0.1, 5.0, 0.01], [0.0, 10.0, 15.0, 110.0], tol=1e-3)
+    assert lines[2].seconds_left == pytest.approx(30.0)  # 0.1 is what counts at 15 s
+    assert lines[3].seconds_left == pytest.approx(95.0)  # as the tenth since then took
+
+
+def test_the_time_left_is_no_longer_than_the_limit_allows():
+    lines = falling([1.0, 1.0, 0.1, 1e-4], [0.0, 1.0, 2.0, 3.0], tol=1e-3, limit=5.0)
+    assert_allclose([line.seconds_left for line in lines], [5.0, 4.0, 2.0, 0.0])
+    assert falling([1.0, 1.0], [0.0, 1.0], tol=1e-3)[1].seconds_left == np.inf
+
+
+@callbacks
+def test_callbacks_and_verbose_tell_rows_settled_and_the_time_left(hard, capsys):
+    X, y = hard
+    watcher = Watcher()
+    with pytest.warns(ConvergenceWarning):
+        SVC(C=10.0, time_limit=1e6, max_iter=3000, solver="smo", verbose=1).set_callbacks(
+            watcher
+        ).fit(X, y)
+    assert all(line.seconds_left <= 1e6 for line in watcher.lines) and watcher.lines
+    assert " s left" in capsys.readouterr().out
+
+
+def test_the_default_solver_tells_how_many_rows_are_settled():
+    X, y = make_classification(4000, 5, class_sep=1.5, random_state=0)
+    report = SVC(C=100.0, gamma=0.5).fit(X, y).fit_report_
+    settled = [line.n_settled for line in report.history]
+    assert settled[0] == 0 and 2000 < max(settled) < 4000
+
+
 # Limits.
+
+
+class SlowPasses(CertifiedRun):
+    """Passes of a second that get nowhere."""
+
+    def __init__(self, problem, run, clock):
+        super().__init__(problem, run, shrinking=False)
+        self.clock = clock
+
+    def _optimise(self, tol, beta, residual, max_rounds=np.inf):
+        self.clock.now += 1.0
+        beta = np.full(self.problem.n, 0.5) * np.sign(self.problem.linear)
+        return beta, self.monitor.update(0, 1.0, 0.0, beta, 0.0)
+
+
+@pytest.mark.parametrize("limit", [15.0, 25.0, 39.0, 60.0, 200.0])
+def test_the_time_limit_is_kept_by_passes_with_long_certificates(monkeypatch, limit):
+    """Passes take a second and certificates ten: no pass is begun that could not be certified."""
+    clock = SimpleNamespace(now=0.0)
+    clock.perf_counter = lambda: clock.now
+    monkeypatch.setattr(monitor, "time", clock)
+    X, signs = np.random.default_rng(0).normal(size=(50, 2)), np.resize([1.0, -1.0], 50)
+    matrix = FeatureKernelMatrix(X, KernelFunction("rbf", 0.5), np.float64)
+    problem = Problem(matrix, signs, np.minimum(signs, 0), np.maximum(signs, 0))
+    watched = Monitor(deadline=limit)
+    watched.certificate_seconds = lambda beta: 10.0
+    slow = SlowPasses(problem, Run(monitor=watched, refine=False), clock)
+
+    def certify(problem, beta):
+        clock.now += 10.0
+        return optimality.certify(problem, beta)
+
+    monkeypatch.setattr(certified_run, "certify", certify)
+    monkeypatch.setattr(certified_run, "polish", lambda certificate: certificate)
+    monkeypatch.setattr(
+        certified_run.Passes, "next_problem", lambda self, problem, *others: problem
+    )
+    assert slow.until_certified() is Status.TIME_LIMIT
+    assert clock.now <= max(1.05 * limit, limit + 1.0)
+
+
+def test_a_look_at_the_drift_leaves_time_for_the_certificate(monkeypatch):
+    clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
+    monkeypatch.setattr(monitor, "time", clock)
+    watched = Monitor(deadline=25.0)
+    watched.certificate_seconds = lambda beta: 10.0
+    assert watched.update(0, 1.0, 0.0, np.zeros(1), 0.0) is None
+    assert watched.has_time_for_another_certificate()
+    clock.now = 6.0
+    assert not watched.has_time_for_another_certificate() and watched.should_stop(0) is None
+    assert Monitor().has_time_for_another_certificate()
+
+
+@pytest.mark.parametrize("solver", ["cluster", "hierarchical", "smo", "auto"])
+def test_every_solver_is_told_how_long_its_certificate_will_take(solver, monkeypatch):
+    """The boundary tells the monitor, whatever the solver: it stops when that time begins."""
+    X, y = make_classification(400, 5, flip_y=0.3, random_state=0)
+    monkeypatch.setattr(boundary, "CertificateCost", lambda problem: lambda beta: 1e9)
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        model = SVC(C=1e4, solver=solver, time_limit=1e6, tol=1e-9, random_state=0).fit(X, y)
+    assert model.fit_report_.status == "time_limit"
 
 
 def test_time_limit(hard):

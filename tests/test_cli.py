@@ -3,6 +3,7 @@
 import itertools
 import json
 import lzma
+import math
 import os
 import pty
 import re
@@ -20,12 +21,13 @@ from sklearn.preprocessing import MinMaxScaler
 import maxmargin
 from maxmargin import SVC
 from maxmargin.io import load_model, read_data
+from maxmargin.monitor import Progress
 
 pytest.importorskip("typer", reason="typer is not installed (extra cli).")
 from maxmargin.cli import main
 from maxmargin.cli._app import COMMANDS
 from maxmargin.cli._arguments import translated
-from maxmargin.cli._progress import Fraction
+from maxmargin.cli._progress import Fraction, state_of, time_left
 
 COMMAND = [sys.executable, "-m", "maxmargin.cli"]
 
@@ -414,6 +416,15 @@ def test_the_progress_bar_moves_with_the_logarithm_of_the_violation():
     seen = [fraction.of(0, 1e-3, violation) for violation in (10.0, 1.0, 5.0, 0.1, 1e-3)]
     np.testing.assert_allclose(seen, [0, 0.25, 0.25, 0.5, 1])
     assert fraction.of(1, 1e-3, 2.0) == 0.0
+
+
+def test_the_progress_bar_tells_rows_settled_and_the_time_left():
+    line = Progress(1.0, 100, 0.5, -3.0, 40, n_settled=960, seconds_left=3725.0)
+    words = "violation 0.5, 40 support vectors, 960 rows settled"
+    assert state_of(line, 0, 1) == words
+    assert state_of(line, 1, 3) == f"problem 2 of 3, {words}"
+    assert time_left(line.seconds_left) == "about 1:02:05 left"
+    assert time_left(math.inf) == ""
 
 
 # --- the other commands -----------------------------------------------------

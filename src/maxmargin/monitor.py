@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import math
 import signal
 import sys
 import threading
@@ -33,6 +35,10 @@ class Progress:
     estimated : whether these are estimates, as on the way: they follow from the running
         gradient, which float32 kernel rows leave wrong by some per cent at a large C. The
         last line of a report is the certificate's.
+    n_settled : samples at a bound that are too far from leaving it to take part at present; 0
+        where the solver does not set samples aside
+    seconds_left : how long the solve will go on, from the rate at which the violation fell, or
+        until the time limit; infinite while neither is known
     """
 
     seconds: float
@@ -41,6 +47,35 @@ class Progress:
     objective: float
     n_support: int
     estimated: bool = True
+    n_settled: int = 0
+    seconds_left: float = math.inf
+
+
+class Pace:
+    """How fast the violation of a solve falls, and so when it will reach its tolerance.
+
+    It falls by about equal factors in equal times. Its rate is that of the second half of the
+    time so far: solves begin faster than they end.
+    """
+
+    def __init__(self, tol: float):
+        self._tol = tol
+        self._seconds: list[float] = []
+        self._lowest: list[float] = []
+
+    def seconds_left(self, seconds: float, violation: float) -> float:
+        """The estimate at that time, with that violation; infinite where there is no rate yet."""
+        lowest = min(violation, self._lowest[-1]) if self._lowest else violation
+        self._seconds.append(seconds)
+        self._lowest.append(lowest)
+        if lowest <= self._tol:
+            return 0.0
+        before = max(0, bisect.bisect_right(self._seconds, 0.5 * seconds) - 1)
+        fallen = self._lowest[before] / lowest
+        if not 1.0 < fallen < math.inf or self._tol <= 0:
+            return math.inf
+        rate = math.log(fallen) / (seconds - self._seconds[before])
+        return math.log(lowest / self._tol) / rate
 
 
 class Interrupt:
@@ -112,6 +147,7 @@ class Monitor:
     deadline : `time.perf_counter()` value at which to stop, or None
     interrupt : the flag that Ctrl-C sets
     on_progress : called with (Progress, beta, intercept) at each update; true asks to stop
+    tol : the KKT violation that the solve is to reach; without it, no time left is estimated
 
     Attributes
     ----------
@@ -128,6 +164,7 @@ class Monitor:
         deadline: float | None = None,
         interrupt: Interrupt | None = None,
         on_progress: Callable[[Progress, np.ndarray, float], bool] | None = None,
+        tol: float = 0.0,
     ):
         self.max_iter = max_iter
         self.deadline = deadline
@@ -137,6 +174,7 @@ class Monitor:
         self._start = working_time()
         self._last_update = -np.inf
         self._reserved = 0.0
+        self._pace = Pace(tol)
 
     @property
     def seconds(self) -> float:
@@ -151,16 +189,21 @@ class Monitor:
         """The reason to stop now, or None. Cheap, so that it can be asked often."""
         if self.interrupt is not None and self.interrupt.requested:
             return Status.INTERRUPTED
-        if self.deadline is not None and time.perf_counter() >= self.deadline - self._reserved:
+        if self._time_left() <= self._reserved:
             return Status.TIME_LIMIT
         if 0 <= self.max_iter <= n_iter:
             return Status.MAX_ITER
         return None
 
-    def observe(
-        self, n_iter: int, state: Callable[[], tuple[float, float, np.ndarray, float]]
-    ) -> Status | None:
-        """`update` with the violation, objective, β and intercept that `state` returns.
+    def has_time_for_another_certificate(self) -> bool:
+        """Whether what takes as long as the last certificate leaves enough time for that."""
+        return self.deadline is None or self._time_left() >= 2 * self._reserved
+
+    def _time_left(self) -> float:
+        return math.inf if self.deadline is None else self.deadline - time.perf_counter()
+
+    def observe(self, n_iter: int, state: Callable[[], tuple]) -> Status | None:
+        """`update` with the violation, objective, β, intercept and so on that `state` returns.
 
         It is called ten times a second at most, since a state may cost a pass over the samples.
         """
@@ -171,13 +214,19 @@ class Monitor:
         return self.update(n_iter, *state())
 
     def update(
-        self, n_iter: int, violation: float, objective: float, beta: np.ndarray, intercept: float
-    ) -> Status | None:
+        self, n_iter: int, violation: float, objective: float, beta: np.ndarray, intercept: float,
+        n_settled: int = 0,
+    ) -> Status | None:  # fmt: skip
         """Record progress, tell the callbacks, and return the reason to stop, or None."""
-        line = Progress(self.seconds, n_iter, violation, objective, int(np.count_nonzero(beta)))
-        self.history.append(line)
         if self.deadline is not None and self.certificate_seconds is not None:
             self._reserved = self.certificate_seconds(beta)
+        seconds = self.seconds
+        left = self._pace.seconds_left(seconds, float(violation))
+        line = Progress(
+            seconds, n_iter, violation, objective, int(np.count_nonzero(beta)),
+            n_settled=int(n_settled), seconds_left=max(0.0, min(left, self._time_left())),
+        )  # fmt: skip
+        self.history.append(line)
         if self.on_progress is not None and self.on_progress(line, beta, intercept):
             return Status.INTERRUPTED
         return self.should_stop(n_iter)

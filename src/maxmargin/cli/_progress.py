@@ -1,4 +1,4 @@
-"""Progress on a terminal: violation falling, support vectors, time left."""
+"""Progress on a terminal: violation falling, support vectors, rows settled, time left."""
 
 from __future__ import annotations
 
@@ -58,27 +58,47 @@ def watched(estimator, n_problems: int, quiet: bool) -> Iterator[None]:
         yield
         return
     from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
     columns = (
         TextColumn("training"), BarColumn(), TextColumn("{task.fields[state]}"),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+        TimeElapsedColumn(), TextColumn("{task.fields[left]}"),
     )  # fmt: skip
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=n_problems, state="")
+        task = bar.add_task("", total=n_problems, state="", left="")
         fraction = Fraction()
 
         def watch(number: int, tol: float, line: Progress) -> None:
-            state = f"violation {line.kkt_violation:.2g}, {line.n_support} support vectors"
-            if n_problems > 1:
-                state = f"problem {number + 1} of {n_problems}, " + state
             done = number + fraction.of(number, tol, line.kkt_violation)
-            bar.update(task, completed=done, state=state)
+            left = line.seconds_left
+            if n_problems > 1:  # by the part of all problems that is done
+                elapsed = bar.tasks[task].elapsed or 0.0
+                left = elapsed * (n_problems - done) / done if done else math.inf
+            state = state_of(line, number, n_problems)
+            bar.update(task, completed=done, state=state, left=time_left(left))
 
         solver = make_solver(estimator.solver, shrinking=estimator.shrinking)
         estimator.set_params(solver=Watched(solver, watch))
         yield
+
+
+def state_of(line: Progress, number: int, n_problems: int) -> str:
+    """Where a solve stands, in words."""
+    parts = [f"problem {number + 1} of {n_problems}"] if n_problems > 1 else []
+    parts += [f"violation {line.kkt_violation:.2g}", f"{line.n_support} support vectors"]
+    if line.n_settled:
+        parts.append(f"{line.n_settled} rows settled")
+    return ", ".join(parts)
+
+
+def time_left(seconds: float) -> str:
+    """An estimate of seconds as hours, minutes and seconds; nothing while there is none."""
+    if not math.isfinite(seconds):
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"about {hours}:{minutes:02d}:{rest:02d} left"
 
 
 def counted(items: Iterable, total: int, what: str, quiet: bool) -> Iterable:

@@ -17,6 +17,7 @@ from maxmargin.report import ProblemReport
 from maxmargin.run import Run
 from maxmargin.solution import Solution, Stages, Status
 from maxmargin.solvers.base import Solver
+from maxmargin.solvers.common.certified_run import CertificateCost
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +83,7 @@ class Outcome:
 
 def solve_certified(solver: Solver, problem: Problem, run: Run) -> Outcome:
     """Solve a problem, and judge the answer independently of the solver."""
+    run.monitor.certificate_seconds = CertificateCost(problem)
     solution = solver.solve(problem, run)
     _check_answer(solver, solution, problem)
     certificate = _certificate_of(solver, solution, problem)

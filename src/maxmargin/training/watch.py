@@ -13,6 +13,20 @@ from maxmargin.monitor import Interrupt, Monitor, Progress
 _VERBOSE_SECONDS = 1.0
 
 
+def state_of(line: Progress) -> str:
+    """One line of progress in words."""
+    parts = [
+        f"{line.n_iter} iterations",
+        f"violation {line.kkt_violation:.3g}",
+        f"{line.n_support} support vectors",
+    ]
+    if line.n_settled:
+        parts.append(f"{line.n_settled} rows settled")
+    if np.isfinite(line.seconds_left):
+        parts.append(f"about {line.seconds_left:.0f} s left")
+    return "  ".join(parts)
+
+
 class FitWatch:
     """The limits and spectators of one fit; hands out a `Monitor` per problem.
 
@@ -73,6 +87,7 @@ class FitWatch:
             deadline=None if limit is None else self.start + limit,
             interrupt=self.interrupt,
             on_progress=self._on_progress(task) if self.one_by_one else None,
+            tol=estimator.tol,
         )
         if task is not None:
             task.call_on_fit_task_end(estimator=estimator)
@@ -84,14 +99,11 @@ class FitWatch:
             nonlocal last_line
             if estimator.verbose and line.seconds - last_line >= _VERBOSE_SECONDS:
                 last_line = line.seconds
-                print(
-                    f"[maxmargin] {line.seconds:7.1f} s  {line.n_iter} iterations  "
-                    f"violation {line.kkt_violation:.3g}  {line.n_support} support vectors",
-                    flush=True,
-                )
+                print(f"[maxmargin] {line.seconds:7.1f} s  {state_of(line)}", flush=True)
             if task is None:
                 return False
             step = task.subcontext(task_name="iterations")
+            step.progress = line  # scikit-learn's hooks have no argument for it
             step.call_on_fit_task_begin(estimator=estimator)
             return step.call_on_fit_task_end(
                 estimator=estimator,

@@ -305,7 +305,7 @@ class _PassMonitor(Monitor):
     def should_stop(self, n_iter: int) -> Status | None:
         return self._whole.should_stop(self._before + n_iter)
 
-    def update(self, n_iter, violation, objective, beta, intercept) -> Status | None:
+    def update(self, n_iter, violation, objective, beta, intercept, n_settled=0) -> Status | None:
         spread = self._reduction.spread(beta)
         return self._whole.update(self._before + n_iter, violation, objective, spread, intercept)
 

@@ -81,6 +81,11 @@ class ActiveSet:
     def n(self) -> int:
         return self.problem.n
 
+    @property
+    def n_settled(self) -> int:
+        """Samples that are set aside, since they seem to stay at their bound."""
+        return self.whole.n - self.n
+
     def violation_and_intercept(self) -> tuple[float, float]:
         violation, levels = violation_of(self.problem, self.beta, self.residual)
         return violation, sum(levels) / len(levels)

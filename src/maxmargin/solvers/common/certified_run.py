@@ -101,8 +101,6 @@ class CertifiedRun(ABC):
         self.whole = self.problem = problem
         self.run, self.monitor, self.shrinking = run, run.monitor, shrinking
         self.start = run.start
-        if not run.provisional:
-            run.monitor.certificate_seconds = CertificateCost(problem)
         self.may_shrink = shrinking
         self.rows_failed = False
         self.n_iter = 0
@@ -155,6 +153,8 @@ class CertifiedRun(ABC):
             if self.certificate.kkt_violation <= tol:
                 self._refine()
                 return Status.CONVERGED
+            # Another pass would end with another certificate, for which there may be no time.
+            stop = stop or self.monitor.should_stop(self.n_iter)
             if stop is not None:
                 return stop
             following = passes.next_problem(

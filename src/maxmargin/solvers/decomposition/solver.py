@@ -156,8 +156,9 @@ class _BlockRun(CertifiedRun):
                     break
             if violation > target:
                 stop = self.monitor.update(
-                    self.n_iter, violation, active.objective(), active.beta_of_all(), intercept
-                )
+                    self.n_iter, violation, active.objective(), active.beta_of_all(), intercept,
+                    active.n_settled,
+                )  # fmt: skip
         return active.beta_of_all().copy(), stop
 
     def _second_order_step(self, active: ActiveSet) -> bool:
@@ -187,7 +188,7 @@ class _BlockRun(CertifiedRun):
         return self.active
 
     def _correct(self, active: ActiveSet, margin: float) -> bool:
-        if margin == np.inf:
+        if margin == np.inf or not self.monitor.has_time_for_another_certificate():
             return False
         start = time.perf_counter()
         corrected = active.correct(margin)

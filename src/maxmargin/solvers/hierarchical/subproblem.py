@@ -19,6 +19,7 @@ from maxmargin.problem import Problem, snap_to_bounds
 from maxmargin.run import Run
 from maxmargin.solution import Status
 from maxmargin.solvers.base import Solver
+from maxmargin.solvers.common.certified_run import CertificateCost
 
 # Kernel rows that a subproblem always has memory for.
 _LEAST_ROWS = 4
@@ -144,6 +145,8 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
     left = None if task.deadline is None else task.deadline - time.time()
     deadline = None if left is None else time.perf_counter() + left
     monitor = Monitor(max_iter=task.max_iter, deadline=deadline, interrupt=task.stop)
+    if not task.provisional:
+        monitor.certificate_seconds = CertificateCost(problem)
     run = replace(
         run,
         tol=task.tol,

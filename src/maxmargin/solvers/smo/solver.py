@@ -151,11 +151,12 @@ class _PairRun(CertifiedRun):
         return self.objective - self.problem.decrease(old_beta, beta, old_residual, residual)
 
     def _watch(self, beta, residual, violation, problem, active) -> Status | None:
-        def state() -> tuple[float, float, np.ndarray, float]:
+        def state() -> tuple[float, float, np.ndarray, float, int]:
             self.beta[active] = beta
             _, levels = violation_of(problem, beta, residual)
             objective = self._objective_now(beta, residual)
-            return violation, objective, self.beta, sum(levels) / len(levels)
+            n_settled = self.problem.n - len(active)
+            return violation, objective, self.beta, sum(levels) / len(levels), n_settled
 
         return self.monitor.observe(self.n_iter, state)
 
