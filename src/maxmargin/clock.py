@@ -10,7 +10,7 @@ import zlib
 from functools import cache
 
 # Seconds that a process waits for another one's compiler, and between two looks.
-_PATIENCE = 20.0
+_PATIENCE = 120.0
 _GLANCE = 0.02
 
 
