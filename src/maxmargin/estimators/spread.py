@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -40,12 +42,12 @@ def moments(X, weights: np.ndarray) -> tuple[float, float, float]:
     mean = float(X.data @ by_entry) / total if total else 0.0
     away = np.subtract(X.data, mean, dtype=np.float64)
     zeros = max(0.0, total - float(by_entry.sum()))
-    return total, mean, float(np.square(away, out=away) @ by_entry) + zeros * mean**2
+    return total, mean, float(np.square(away, out=away) @ by_entry) + zeros * mean * mean
 
 
 def variance_of(mean: float, found: float) -> float:
     """The variance that was found, or zero where it is the rounding of the mean."""
-    return found if found > (_ROUNDING_OF_MEAN * mean) ** 2 else 0.0
+    return 0.0 if math.sqrt(found) <= _ROUNDING_OF_MEAN * abs(mean) else found
 
 
 def _variance_by_blocks(X: np.ndarray, n_jobs) -> float:
