@@ -1,5 +1,6 @@
 """The package as others meet it: metadata, types, a source distribution, links."""
 
+import inspect
 import os
 import re
 import subprocess
@@ -69,6 +70,17 @@ def test_links_of_the_readme_lead_somewhere():
     text = (ROOT / "README.md").read_text("utf-8")
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
         assert target.startswith("https://") or (ROOT / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    "name", ["SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM", "SVCSearch", "SVRSearch"]
+)
+def test_help_describes_every_parameter(name):
+    estimator = getattr(maxmargin, name)
+    described = re.findall(r"^(\w+) : ", inspect.cleandoc(estimator.__doc__), re.MULTILINE)
+    for parameter in inspect.signature(estimator).parameters:
+        assert described.count(parameter) == 1, parameter
+    assert "As of" not in estimator.__doc__
 
 
 @pytest.mark.slow

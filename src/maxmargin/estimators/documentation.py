@@ -1,9 +1,34 @@
-"""The link to the documentation that scikit-learn's HTML view of an estimator shows."""
+"""What estimators say of themselves: parameters described once, and a link to the documentation."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
+from inspect import cleandoc
+from typing import TypeVar
+
+_ENTRY = re.compile(r"^(\w+) : .*\n(?:    .*\n)+", re.MULTILINE)
+_NAMES = re.compile(r"^(\w+(?:, \w+)+)\n    As of :class:`\w+`\.\n", re.MULTILINE)
+_Class = TypeVar("_Class", bound=type)
+
+
+def with_parameters_of(source: type) -> Callable[[_Class], _Class]:
+    """A class decorator: names of parameters "as of" a class get the descriptions they have there.
+
+    So that each is written once, while `help` and tooltips show it of every estimator.
+    """
+    entries = {entry[1]: entry[0] for entry in _ENTRY.finditer(cleandoc(source.__doc__ or ""))}
+
+    def described(cls: _Class) -> _Class:
+        cls.__doc__ = _NAMES.sub(
+            lambda names: "".join(entries[name] for name in names[1].split(", ")),
+            cleandoc(cls.__doc__ or ""),
+        )
+        return cls
+
+    return described
 
 
 class DocumentedMixin:

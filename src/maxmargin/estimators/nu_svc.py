@@ -9,12 +9,15 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from maxmargin.estimators.classification import BaseSVClassifier
+from maxmargin.estimators.documentation import with_parameters_of
 from maxmargin.estimators.inputs import TrainingData
 from maxmargin.estimators.multiclass import BinaryTask, binary_tasks
 from maxmargin.estimators.parameters import CLASSIFICATION, NU
 from maxmargin.estimators.probability import ProbabilityMixin
+from maxmargin.estimators.svc import SVC
 
 
+@with_parameters_of(SVC)
 class NuSVC(ProbabilityMixin, ClassifierMixin, BaseSVClassifier):
     """Nu-support vector classification: nu bounds the part of margin errors.
 
@@ -27,50 +30,15 @@ class NuSVC(ProbabilityMixin, ClassifierMixin, BaseSVClassifier):
     nu : float, default=0.5
         Upper bound on the part of margin errors, and lower bound on the part of support
         vectors; in (0, 1]. Twice the share of the smaller class is the largest possible.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function. A callable gets two sets of samples and returns their
-        kernel matrix.
-    degree : int, default=3
-        Degree of the "poly" kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of "rbf", "poly" and "sigmoid": 1 / (n_features · X.var()),
-        1 / n_features, or the number itself. With sample weights the variance is the
-        weighted one, so that a weight of 2 is the same as the sample twice here too.
-    coef0 : float, default=0.0
-        Constant of "poly" and "sigmoid".
-    shrinking : bool, default=True
-        Whether solvers set samples aside that seem settled.
     probability : bool, default="deprecated"
         Deprecated in scikit-learn; use ``CalibratedClassifierCV(NuSVC(), ensemble=False)``,
         which is what this option does.
-    tol : float, default=1e-3
-        The KKT violation at which training stops.
-    cache_size : float or "auto", default="auto"
-        Memory for kernel values in MB; "auto" takes a share of the free memory.
     class_weight : dict or "balanced", default=None
         Factors on the weights of the samples by class.
-    verbose : int, default=0
-        Whether to print a line a second during long fits.
-    max_iter : int, default=-1
-        Limit on the solver's iterations, -1 for none.
-    decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        Shape of the output of `decision_function` with more than two classes.
-    break_ties : bool, default=False
-        Whether `predict` breaks ties by the decision function.
-    random_state : int, RandomState instance or None, default=None
-        Seed for solvers that draw random numbers.
-    solver : str or solver object, default="auto"
-        How to train: "auto", the name of a solver, or an object such as
-        ``maxmargin.solvers.SMO(selection="maximal-violating-pair")``.
-    multi_class : {"ovo", "ovr"}, default="ovo"
-        How more than two classes are trained: every pair, or each against the rest.
-    n_jobs : int or None, default=None
-        Cores to use; None means all that joblib's context gives, BLAS included.
-    warm_start : bool, default=False
-        Whether `fit` starts from the last solution: after an interruption, with
-        another nu, or with more rows below the old ones.
-    time_limit : float or None, default=None
-        Limit on the time of a fit in seconds.
+    kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter, \
+decision_function_shape, break_ties, random_state, solver, multi_class, n_jobs, warm_start, \
+time_limit
+        As of :class:`SVC`.
 
     Attributes
     ----------

@@ -9,13 +9,16 @@ import numpy as np
 from sklearn.base import OutlierMixin
 
 from maxmargin.estimators.deferred import training
+from maxmargin.estimators.documentation import with_parameters_of
 from maxmargin.estimators.inputs import RegressionData, is_dask_collection, validate_regression_data
 from maxmargin.estimators.parameters import COMMON, NU
 from maxmargin.estimators.single import SingleProblemModel
+from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.tasks import OneClass
 from maxmargin.sklearn_private import fit_context
 
 
+@with_parameters_of(SVC)
 class OneClassSVM(OutlierMixin, SingleProblemModel):
     """Outlier detection by the support of a distribution, trained to a proven optimum.
 
@@ -24,41 +27,12 @@ class OneClassSVM(OutlierMixin, SingleProblemModel):
 
     Parameters
     ----------
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function. A callable gets two sets of samples and returns their
-        kernel matrix.
-    degree : int, default=3
-        Degree of the "poly" kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of "rbf", "poly" and "sigmoid": 1 / (n_features · X.var()),
-        1 / n_features, or the number itself. With sample weights the variance is the
-        weighted one.
-    coef0 : float, default=0.0
-        Constant of "poly" and "sigmoid".
-    tol : float, default=1e-3
-        The KKT violation at which training stops.
     nu : float, default=0.5
         Upper bound on the part of training samples that count as outliers, and lower
         bound on the part of support vectors; in (0, 1].
-    shrinking : bool, default=True
-        Whether solvers set samples aside that seem settled.
-    cache_size : float or "auto", default="auto"
-        Memory for kernel values in MB; "auto" takes a share of the free memory.
-    verbose : int, default=0
-        Whether to print a line a second during long fits.
-    max_iter : int, default=-1
-        Limit on the solver's iterations, -1 for none.
-    random_state : int, RandomState instance or None, default=None
-        Seed for solvers that draw random numbers.
-    solver : str or solver object, default="auto"
-        How to train: "auto", the name of a solver, or a solver object.
-    n_jobs : int or None, default=None
-        Cores to use; None means all that joblib's context gives, BLAS included.
-    warm_start : bool, default=False
-        Whether `fit` starts from the last solution: after an interruption, with
-        other parameters, or with more rows below the old ones.
-    time_limit : float or None, default=None
-        Limit on the time of a fit in seconds.
+    kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter, random_state, \
+solver, n_jobs, warm_start, time_limit
+        As of :class:`SVC`.
 
     Attributes
     ----------

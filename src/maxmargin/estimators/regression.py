@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from maxmargin.estimators.documentation import with_parameters_of
 from maxmargin.estimators.inputs import RegressionData, is_dask_collection, validate_regression_data
 from maxmargin.estimators.parameters import COMMON, COST, NU
 from maxmargin.estimators.single import SingleProblemModel
+from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.tasks import EpsilonRegression, NuRegression
 from maxmargin.sklearn_private import Interval
 
@@ -51,6 +53,7 @@ class BaseSVRegressor(SingleProblemModel):
         return self._decisions(X, "tasks")[:, 0]
 
 
+@with_parameters_of(SVC)
 class SVR(RegressorMixin, BaseSVRegressor):
     """Epsilon-support vector regression, trained fast and to a proven optimum.
 
@@ -59,42 +62,13 @@ class SVR(RegressorMixin, BaseSVRegressor):
 
     Parameters
     ----------
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function. A callable gets two sets of samples and returns their
-        kernel matrix.
-    degree : int, default=3
-        Degree of the "poly" kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of "rbf", "poly" and "sigmoid": 1 / (n_features · X.var()),
-        1 / n_features, or the number itself. With sample weights the variance is the
-        weighted one.
-    coef0 : float, default=0.0
-        Constant of "poly" and "sigmoid".
-    tol : float, default=1e-3
-        The KKT violation at which training stops.
     C : float, default=1.0
         Regularisation: the price of an error beyond epsilon.
     epsilon : float, default=0.1
         Errors up to this size cost nothing.
-    shrinking : bool, default=True
-        Whether solvers set samples aside that seem settled.
-    cache_size : float or "auto", default="auto"
-        Memory for kernel values in MB; "auto" takes a share of the free memory.
-    verbose : int, default=0
-        Whether to print a line a second during long fits.
-    max_iter : int, default=-1
-        Limit on the solver's iterations, -1 for none.
-    random_state : int, RandomState instance or None, default=None
-        Seed for solvers that draw random numbers.
-    solver : str or solver object, default="auto"
-        How to train: "auto", the name of a solver, or a solver object.
-    n_jobs : int or None, default=None
-        Cores to use; None means all that joblib's context gives, BLAS included.
-    warm_start : bool, default=False
-        Whether `fit` starts from the last solution: after an interruption, with
-        other parameters, or with more rows below the old ones.
-    time_limit : float or None, default=None
-        Limit on the time of a fit in seconds.
+    kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter, random_state, \
+solver, n_jobs, warm_start, time_limit
+        As of :class:`SVC`.
 
     Attributes
     ----------
@@ -164,6 +138,7 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
         return [EpsilonRegression(np.flatnonzero(data.costs > 0), self.epsilon)]
 
 
+@with_parameters_of(SVC)
 class NuSVR(RegressorMixin, BaseSVRegressor):
     """Nu-support vector regression: the width of the tube follows from nu.
 
@@ -177,38 +152,9 @@ class NuSVR(RegressorMixin, BaseSVRegressor):
         part of support vectors; in (0, 1].
     C : float, default=1.0
         Regularisation: the price of an error outside the tube.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        Kernel function. A callable gets two sets of samples and returns their
-        kernel matrix.
-    degree : int, default=3
-        Degree of the "poly" kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of "rbf", "poly" and "sigmoid": 1 / (n_features · X.var()),
-        1 / n_features, or the number itself. With sample weights the variance is the
-        weighted one.
-    coef0 : float, default=0.0
-        Constant of "poly" and "sigmoid".
-    tol : float, default=1e-3
-        The KKT violation at which training stops.
-    shrinking : bool, default=True
-        Whether solvers set samples aside that seem settled.
-    cache_size : float or "auto", default="auto"
-        Memory for kernel values in MB; "auto" takes a share of the free memory.
-    verbose : int, default=0
-        Whether to print a line a second during long fits.
-    max_iter : int, default=-1
-        Limit on the solver's iterations, -1 for none.
-    random_state : int, RandomState instance or None, default=None
-        Seed for solvers that draw random numbers.
-    solver : str or solver object, default="auto"
-        How to train: "auto", the name of a solver, or a solver object.
-    n_jobs : int or None, default=None
-        Cores to use; None means all that joblib's context gives, BLAS included.
-    warm_start : bool, default=False
-        Whether `fit` starts from the last solution: after an interruption, with
-        other parameters, or with more rows below the old ones.
-    time_limit : float or None, default=None
-        Limit on the time of a fit in seconds.
+    kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter, random_state, \
+solver, n_jobs, warm_start, time_limit
+        As of :class:`SVC`.
 
     Attributes
     ----------

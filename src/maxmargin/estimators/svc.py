@@ -35,7 +35,7 @@ class SVC(ProbabilityMixin, ClassifierMixin, BaseSVClassifier):
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     shrinking : bool, default=True
-        Whether solvers set samples aside that seem settled.
+        Whether solvers leave samples out that seem to stay at a bound.
     probability : bool, default="deprecated"
         Deprecated in scikit-learn; use ``CalibratedClassifierCV(SVC(), ensemble=False)``,
         which is what this option does.
@@ -64,7 +64,7 @@ class SVC(ProbabilityMixin, ClassifierMixin, BaseSVClassifier):
         Cores to use; None means all that joblib's context gives, BLAS included.
     warm_start : bool, default=False
         Whether `fit` starts from the last solution: after an interruption, with
-        another C, or with more rows below the old ones.
+        other parameters, or with more rows below the old ones.
     time_limit : float or None, default=None
         Limit on the time of a fit in seconds, the time of its last certificate included, which
         is measured on the way.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from maxmargin.estimators.documentation import with_parameters_of
 from maxmargin.estimators.regression import SVR
 from maxmargin.search.base_search import SharedSearch
+from maxmargin.search.svc_search import SVCSearch
 
 
+@with_parameters_of(SVCSearch)
 class SVRSearch(SharedSearch):
     """Parameters of an SVR by cross-validation over a grid.
 
@@ -30,17 +33,8 @@ class SVRSearch(SharedSearch):
         Folds. A number means so many of them, without shuffling.
     scoring : str, callable, list, tuple or dict, default=None
         As for `GridSearchCV`; None is R².
-    refit : bool, str or callable, default=True
-        Whether to fit the best candidate to all samples, and, with several scores, by
-        which of them.
-    n_jobs : int, default=None
-        Threads; None takes all cores that joblib's context leaves, −1 all.
-    verbose : int, default=0
-        Whether to print how far the search is, and which candidates could not share.
-    error_score : "raise" or number, default=nan
-        The score of a fit that fails.
-    return_train_score : bool, default=False
-        Whether the training samples of each fold are scored, too.
+    refit, n_jobs, verbose, error_score, return_train_score
+        As of :class:`SVCSearch`.
 
     Attributes
     ----------
