@@ -19,7 +19,6 @@ from maxmargin.solvers.sweeps import Sweeps, run
 from maxmargin.solvers.sweeps.active_set import (
     FreeSystem,
     Matrix,
-    nearest_in_box,
     newton_change,
 )
 from maxmargin.solvers.sweeps.backend import State, Variables
@@ -88,19 +87,6 @@ def test_no_factor_of_an_indefinite_matrix():
     A = np.diag([1.0, -1.0, 2.0])
     backend = backend_of(A, panel=2)
     assert factorise(backend, 3, lambda rows, columns: A[rows, columns].copy()) is None
-
-
-@pytest.mark.parametrize("total", [0.0, 1.5, -2.0])
-def test_projection_onto_box_and_sum(total):
-    rng = np.random.default_rng(1)
-    point, lower, upper = rng.normal(size=50) * 3, -rng.random(50), rng.random(50)
-    x = nearest_in_box(point, lower, upper, total)
-    assert (x >= lower).all() and (x <= upper).all()
-    assert_allclose(x.sum(), total, atol=1e-9)
-    # Of all feasible points it is the nearest: no feasible direction leads closer to the point.
-    for _ in range(100):
-        other = nearest_in_box(x + rng.normal(size=50), lower, upper, total)
-        assert (point - x) @ (other - x) <= 1e-7
 
 
 @pytest.mark.parametrize("ridge", [1e-8, 0.1])

@@ -9,19 +9,16 @@ dense, to the last digits.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from maxmargin import constants
 from maxmargin.optimality import Certificate, certify
 from maxmargin.problem import Problem
+from maxmargin.solvers.common.bordered import BorderedSystem, Cholesky
 
 _ROUNDS = 20
-_RIDGE = 1e-13
 _REFINEMENTS = 3
 # A sum of squared errors that is nothing but rounding.
 _WORTH_REFINING = 1e-28
-# Called directly: SciPy's wrappers around them take longer than the systems of small problems.
-_potrf, _potrs = get_lapack_funcs(("potrf", "potrs"), (np.empty((1, 1)),))
 
 
 def equalise(K: np.ndarray, residual: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
@@ -33,22 +30,14 @@ def equalise(K: np.ndarray, residual: np.ndarray, groups: np.ndarray | None = No
     sums and the equal residuals are those within a group.
     """
     n = len(residual)
-    regular = K.copy()
-    regular.flat[:: n + 1] += _RIDGE * abs(float(K.trace()))
-    factor, info = _potrf(regular.T, lower=True, overwrite_a=True, clean=False)
-    if info != 0:
-        raise np.linalg.LinAlgError("The kernel of the free samples is indefinite.")
     ones = np.ones((n, 1)) if groups is None else groups
-    by_ones, _ = _potrs(factor, ones, lower=True)
-    by_ones = by_ones @ np.linalg.inv(ones.T @ by_ones)
+    system = BorderedSystem(Cholesky.with_ridge(K).solve, ones)
     means = ones / ones.sum(axis=0)
     step, left, before = np.zeros(n), residual, np.inf
     for _ in range(_REFINEMENTS):
-        by_left, _ = _potrs(factor, left, lower=True)
-        step += by_left - by_ones @ (by_left @ ones)
-        step -= ones @ (
-            step @ means
-        )  # where K is singular, terms are huge and Σd = 0 would be lost
+        step += system.solve(left)[0]
+        # Where K is singular, terms are huge and Σd = 0 would be lost.
+        step -= ones @ (step @ means)
         left = residual - K @ step
         left -= ones @ (left @ means)
         error = float(left @ left)

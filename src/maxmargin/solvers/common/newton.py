@@ -7,12 +7,13 @@ factor, many at a time, so that the samples' own problem is solved to its optimu
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, get_lapack_funcs
 
-from maxmargin.parallel import blas_threads
+from maxmargin.problem import nearest_feasible, sums_of
+from maxmargin.solvers.common.bordered import BorderedSystem, Cholesky, solve_multipliers
 
-_RIDGE = 1e-13
 _ROUNDS = 25
 # Rounds in which a sample may also come off its bound; without an end the sets could cycle.
 _RELEASING_ROUNDS = 15
@@ -41,12 +42,13 @@ def newton_change(
     it, and its exact minimum on that line never increases the objective. With two
     `groups`, one column each, ΣΔ = 0 holds within each, and b has a value for each.
     """
-    inverse = _Inverse(K)
-    if inverse.failed:
+    try:
+        factor = Cholesky.with_ridge(K)
+    except np.linalg.LinAlgError:
         return None
     m = len(beta)
     ones = np.ones((m, 1)) if groups is None else groups
-    solved = inverse @ np.column_stack([residual, ones])
+    solved = factor.solve(np.column_stack([residual, ones]))
     by_residual, by_ones = solved[:, 0], solved[:, 1:]
     met = np.empty(0, np.int64)  # samples that ever met a bound: their columns of K⁻¹ are kept
     columns = np.empty((m, 0))
@@ -58,76 +60,47 @@ def newton_change(
             return None
         if len(new):
             met = np.concatenate([met, new])
-            columns = np.hstack([columns, inverse.columns(new)])
+            columns = np.hstack([columns, factor.inverse_columns(new)])
         here = np.flatnonzero(side[met])
         fixed = met[here]
         at = np.where(side[fixed] > 0, upper[fixed], lower[fixed]) - beta[fixed]
-        multipliers, intercept = _multipliers(
+        pulls, intercept = _multipliers(
             columns[np.ix_(fixed, here)], by_residual, by_ones, ones, fixed, at
         )
-        all_multipliers = np.zeros(len(met))
-        all_multipliers[here] = multipliers
-        change = by_residual - by_ones @ intercept - columns @ all_multipliers
+        all_pulls = np.zeros(len(met))
+        all_pulls[here] = pulls
+        change = by_residual - by_ones @ intercept - columns @ all_pulls
         change[fixed] = at
         target = beta + change
         hits = (side == 0) & ((target > upper) | (target < lower))
-        wrong = fixed[multipliers * side[fixed] < 0] if round_ < _RELEASING_ROUNDS else met[:0]
+        wrong = fixed[pulls * side[fixed] < 0] if round_ < _RELEASING_ROUNDS else met[:0]
         if not hits.any() and not len(wrong):
             break
         side[wrong] = 0
         side[hits] = np.where(target[hits] > upper[hits], 1, -1)
-    return _feasible_decrease(K, residual, beta, lower, upper, change, ones)
+    return _feasible_decrease(K, residual, beta, lower, upper, change, groups is not None)
 
 
 def _multipliers(block, by_residual, by_ones, ones, fixed, at) -> tuple[np.ndarray, np.ndarray]:
     """λ of the fixed samples and the intercepts, from their block of K⁻¹ and ΣΔ = 0."""
-    solved = right = np.column_stack([by_residual[fixed] - at, by_ones[fixed]])
-    if len(fixed):  # LAPACK of older SciPy takes no empty systems
-        try:
-            solved = cho_solve(cho_factor(block, lower=True), right)
-        except np.linalg.LinAlgError:
-            solved = np.linalg.lstsq(block, right, rcond=None)[0]
-    for_residual, for_ones = solved[:, 0], solved[:, 1:]
-    system = ones.T @ by_ones - by_ones[fixed].T @ for_ones
-    sums = by_residual @ ones - for_residual @ by_ones[fixed]
-    # The system is singular where all samples of a group are fixed: any intercept will do.
-    intercept = np.linalg.lstsq(system, sums, rcond=None)[0]
-    return for_residual - for_ones @ intercept, intercept
+    corner, sums = ones.T @ by_ones, by_residual @ ones
+    if not len(fixed):
+        return np.empty(0), solve_multipliers(corner, sums)
+    try:
+        solve = Cholesky(block.copy()).solve
+    except np.linalg.LinAlgError:
+        solve = partial(_least_squares, block)
+    return BorderedSystem(solve, by_ones[fixed], corner).solve(by_residual[fixed] - at, sums)
 
 
-def _feasible_decrease(K, residual, beta, lower, upper, change, ones) -> np.ndarray | None:
-    target = np.clip(beta + change, lower, upper)
-    for member in ones.T:
-        surplus = member @ (target - beta)
-        if surplus:
-            room = member * (target - lower if surplus > 0 else target - upper)
-            if abs(room.sum()) < abs(surplus):
-                return None
-            target -= room * (surplus / room.sum())
-    change = target - beta
+def _least_squares(A: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return np.linalg.lstsq(A, right, rcond=None)[0]
+
+
+def _feasible_decrease(K, residual, beta, lower, upper, change, by_sign: bool):
+    """The change made feasible, and as far along it as the objective falls; None if it does not."""
+    change = nearest_feasible(beta + change, lower, upper, sums_of(beta, by_sign)) - beta
     slope, curvature = residual @ change, change @ (K @ change)
     if slope <= 0:
         return None
     return change if curvature <= slope else change * (slope / curvature)
-
-
-class _Inverse:
-    """K⁻¹ by a Cholesky factorisation in float64."""
-
-    def __init__(self, K: np.ndarray):
-        factor = np.array(K, dtype=np.float64, order="F")
-        factor.flat[:: len(factor) + 1] += _RIDGE * np.abs(factor.diagonal()).sum()
-        potrf, self._potrs = get_lapack_funcs(("potrf", "potrs"), (factor,))
-        with blas_threads(len(factor) ** 3 / 3):
-            self._factor, info = potrf(factor, lower=True, overwrite_a=True, clean=False)
-        self.failed = info != 0
-
-    def __matmul__(self, right: np.ndarray) -> np.ndarray:
-        with blas_threads(2.0 * len(right) ** 2 * right.shape[1]):
-            solved, _ = self._potrs(self._factor, right, lower=True)
-        return solved
-
-    def columns(self, index: np.ndarray) -> np.ndarray:
-        unit = np.zeros((len(self._factor), len(index)), order="F")
-        unit[index, np.arange(len(index))] = 1.0
-        return self @ unit

@@ -11,9 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from maxmargin.parallel import blas_threads, run_blocks, split
+from maxmargin.solvers.common.bordered import BorderedSystem, Cholesky, solve_multipliers
 from maxmargin.solvers.common.reweighted_steps import (
     CORNER_RATIO,
     FAR,
@@ -23,7 +23,6 @@ from maxmargin.solvers.common.reweighted_steps import (
     place,
 )
 
-_potrf, _potrs = get_lapack_funcs(("potrf", "potrs"), (np.empty((1, 1)),))
 _STEPS_PER_STAGE = 100
 # Part of a tube that one step may take away.
 _NEARLY_CLOSED = 0.9
@@ -137,11 +136,8 @@ class _System(ABC):
         """β of those inside by their block of the kernel matrix, and the multipliers."""
         columns = np.column_stack(columns)[inside]
         K.flat[:: len(K) + 1] += inverse_weights[inside]
-        solved = _solve(K, np.column_stack([right, columns]))
-        for_right, for_columns = solved[:, 0], solved[:, 1:]
-        multipliers = _multipliers(columns.T @ for_columns, columns.T @ for_right - rest)
-        self._beta[inside] = for_right - for_columns @ multipliers
-        return multipliers
+        self._beta[inside], found = BorderedSystem(Cholesky(K).solve, columns).solve(right, rest)
+        return found
 
     @abstractmethod
     def _product(self, one, other, image) -> float:
@@ -236,10 +232,10 @@ class LowRankSystem(_System):
         system[np.diag_indices_from(system)] += 1.0
         rights = [_sums(self.V, bounded + weights * right)]
         rights += [_sums(self.V, weights * column) for column in columns]
-        solved = _solve(system, np.column_stack(rights)).T
+        solved = Cholesky(system).solve(np.column_stack(rights)).T
         f_right, *f_columns = (_times(self.V, one) for one in solved)
         left = [weights * (column - f) for column, f in zip(columns, f_columns)]
-        multipliers = _multipliers(
+        multipliers = solve_multipliers(
             np.array([[column @ one for one in left] for column in columns]),
             np.array([(weights * column) @ (right - f_right) for column in columns]) - rest,
         )
@@ -247,13 +243,6 @@ class LowRankSystem(_System):
         rest_of = right - f - sum(m * column for m, column in zip(multipliers, columns))
         self._beta[inside] = (weights * rest_of)[inside]
         return solved[0] - multipliers @ solved[1:], f, multipliers
-
-
-def _multipliers(system: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The multipliers of the sums; of the least size where samples of one side alone are left."""
-    if len(right) == 1:
-        return right / system[0]
-    return np.linalg.lstsq(system, right, rcond=None)[0]
 
 
 # One vector at a time: BLAS multiplies two of them, as a matrix, three times as slowly. The parts
@@ -301,15 +290,6 @@ class _Gram:
         V = self.V[index]
         with blas_threads(2.0 * V.size * V.shape[1]):
             return V.T @ (V * weights[index, np.newaxis])
-
-
-def _solve(system: np.ndarray, rights: np.ndarray) -> np.ndarray:
-    """system⁻¹ rights, by Cholesky."""
-    with blas_threads(len(system) ** 3 / 3):
-        factor, info = _potrf(system.T, lower=True, overwrite_a=True, clean=False)
-    if info != 0:
-        raise np.linalg.LinAlgError("not positive definite")
-    return _potrs(factor, rights, lower=True)[0]
 
 
 def solve_stages(

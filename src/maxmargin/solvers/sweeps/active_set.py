@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from maxmargin.problem import nearest_feasible
 from maxmargin.solvers.sweeps.backend import Array, Backend, Variables
 from maxmargin.solvers.sweeps.factor import PanelCholesky, factorise
 
@@ -18,7 +19,6 @@ _ROUNDS = 24
 _STALE = 0.2
 # Part of the samples that may be on the wrong side: more would mean too long a step.
 _WRONG = 0.6
-_BISECTIONS = 60
 
 
 @dataclass
@@ -223,7 +223,8 @@ def _decreasing(
     products: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """The change made feasible, and as far along it as the objective decreases."""
-    target = nearest_in_box(part.beta + change, part.lower, part.upper, part.beta.sum())
+    total = float(part.beta.sum())
+    target = nearest_feasible(part.beta + change, part.lower, part.upper, (total,))
     feasible = target - part.beta
     if (feasible != change).any():
         products = system.matrix.product(samples, feasible)
@@ -234,26 +235,3 @@ def _decreasing(
         length = slope / curvature
         return feasible * length, products * length
     return feasible, products
-
-
-def nearest_in_box(
-    point: np.ndarray, lower: np.ndarray, upper: np.ndarray, total: float
-) -> np.ndarray:
-    """The projection onto lower ≤ x ≤ upper, Σx = total: clip(point + t), by bisection for t."""
-    x = np.clip(point, lower, upper)
-    surplus = float(x.sum() - total)
-    if abs(surplus) <= 1e-13 * float(np.abs(x).sum()):
-        return x
-    away = -abs(surplus) if surplus > 0 else abs(surplus)
-    for _ in range(_BISECTIONS):
-        if (float(np.clip(point + away, lower, upper).sum()) - total) * surplus <= 0:
-            break
-        away *= 2
-    low, high = min(away, 0.0), max(away, 0.0)
-    for _ in range(_BISECTIONS):
-        shift = 0.5 * (low + high)
-        if float(np.clip(point + shift, lower, upper).sum()) < total:
-            low = shift
-        else:
-            high = shift
-    return np.clip(point + 0.5 * (low + high), lower, upper)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+
+from maxmargin.solvers.common.bordered import Cholesky
 
 # Pair steps of a working set, per sample.
 STEPS_PER_SAMPLE = 1
@@ -27,8 +28,8 @@ def spread(index: np.ndarray) -> np.ndarray:
 
 
 def solve_definite(A: np.ndarray, right: np.ndarray) -> np.ndarray | None:
-    """A⁻¹ right for a positive definite A; None where it is not."""
+    """A⁻¹ right for a positive definite A, which is overwritten; None where it is not."""
     try:
-        return cho_solve(cho_factor(A, lower=True), right)
-    except (np.linalg.LinAlgError, ValueError):
+        return Cholesky(A).solve(right)
+    except np.linalg.LinAlgError:
         return None

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from maxmargin.problem import snap_to_bounds
 from maxmargin.solvers.sweeps.active_set import FreeSystem, Matrix, newton_change
 from maxmargin.solvers.sweeps.backend import Array, Backend, State, Variables
 from maxmargin.solvers.sweeps.combine import step_lengths
@@ -47,8 +48,6 @@ _FIRST_WAIT = 4.0
 _NEARLY_FREE = 1.2
 _SHORT_WAIT = 0.5
 _LONGEST_WAIT = 8.0
-# Part of the range of β within which it is put on its bound after a Newton step.
-_SNAP = 1e-12
 
 
 class MatrixRun:
@@ -229,8 +228,9 @@ class MatrixRun:
         if found is None:
             return False
         change, products, settled = found
-        beta = at.beta.copy()
-        beta[samples] = snapped(beta[samples] + change, at.lower[samples], at.upper[samples])
+        beta, part = at.beta.copy(), at.take(samples)
+        target = np.clip(part.beta + change, part.lower, part.upper)
+        beta[samples] = snap_to_bounds(target, part.lower, part.upper)
         self.at.beta[:] = self.backend.asarray(beta)
         self.at.residual[:] = self.backend.asarray(at.residual - products)
         self.moved = True
@@ -247,11 +247,3 @@ class MatrixRun:
         return backend.to_host(
             backend.matrix_product(self.K, backend.asarray(index), backend.asarray(coefficients))
         )
-
-
-def snapped(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """β, on its bound where it is within rounding of it."""
-    beta = np.clip(beta, lower, upper)
-    near = _SNAP * (upper - lower)
-    near = np.where(np.isfinite(near), near, 0.0)
-    return np.where(upper - beta <= near, upper, np.where(beta - lower <= near, lower, beta))

@@ -15,8 +15,6 @@ from maxmargin.solvers.sweeps.backend import Array, Backend, State, Variables
 from maxmargin.solvers.sweeps.matrix_run import PROXIMAL, MatrixRun
 from maxmargin.solvers.sweeps.partition import landmarks_of, neighbour_order
 
-# Seconds between two lines of the history.
-_UPDATE_SECONDS = 0.1
 # Part of the memory that the kernel matrix of the samples in memory may take.
 _SHARE_OF_MATRIX = 0.65
 _LEAST_IN_MEMORY = 512
@@ -63,7 +61,6 @@ class SweepRun:
         self.n_sweeps = self.n_newton = self.n_matrices = 0
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._rng = np.random.default_rng(run.random_state)
-        self._last_update = -np.inf
         self._inner: MatrixRun | None = None  # the run on the samples in memory
         self._members: np.ndarray = np.zeros(0, np.int64)  # which these are
         self._index: Array = None  # the same on the device
@@ -272,16 +269,16 @@ class SweepRun:
         return candidates[order], score[order] > -_NEAR * state.violation, n_wanted
 
     def _reason_to_stop(self, state: State, inner: MatrixRun) -> Status | None:
-        now = self.monitor.seconds
-        if now - self._last_update < _UPDATE_SECONDS:
-            return self.monitor.should_stop(self.n_iter)
-        self._last_update = now
-        beta = self.backend.to_host(self.at.beta).copy()
-        beta[self._members] = self.backend.to_host(inner.at.beta)
-        objective, old_beta, old_residual = self._before
-        # Exact for a quadratic function: the mean of the slopes before and after, times the change.
-        objective -= 0.5 * float((inner.at.beta - old_beta) @ (old_residual + inner.at.residual))
-        return self.monitor.update(self.n_iter, state.violation, objective, beta, state.intercept)
+        def now() -> tuple[float, float, np.ndarray, float]:
+            beta = self.backend.to_host(self.at.beta).copy()
+            beta[self._members] = self.backend.to_host(inner.at.beta)
+            objective, old_beta, old_residual = self._before
+            # Exact for a quadratic function: the mean of the slopes before and after, times the
+            # change.
+            gain = 0.5 * float((inner.at.beta - old_beta) @ (old_residual + inner.at.residual))
+            return state.violation, objective - gain, beta, state.intercept
+
+        return self.monitor.observe(self.n_iter, now)
 
     def _objective(self) -> float:
         return -0.5 * float(self.at.beta @ (self.linear + self.at.residual))
