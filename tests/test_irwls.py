@@ -12,7 +12,7 @@ from maxmargin.formulations import epsilon_svr, nu_svr
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
-from maxmargin.optimality import certify, violation_of
+from maxmargin.optimality import certify, violation_and_intercept, violation_of
 from maxmargin.problem import Problem
 from maxmargin.solvers import IRWLS
 from maxmargin.solvers.common.low_rank import sampled_factor
@@ -23,7 +23,6 @@ from maxmargin.solvers.common.reweighted_steps import (
     cholesky,
     dense_stage,
     exact_step,
-    extremes,
     solve_chunk,
 )
 from maxmargin.solvers.irwls.chunks import LARGEST, RANDOM, SMALLEST, select_chunk
@@ -332,11 +331,12 @@ def state():
 
 def choose(state, size, selection, tolerance=1e-3):
     beta, residual, lower, upper, positive = state
-    high, low, _, b = extremes(beta, residual, lower, upper, 0.0)
+    _, b = violation_and_intercept(beta, residual, lower, upper)
+    high = np.argmax(np.where(beta < upper, residual, -np.inf))
+    low = np.argmin(np.where(beta > lower, residual, np.inf))
     uniforms = np.random.default_rng(1).random(size)
     chosen = select_chunk(
-        beta, residual, lower, upper, 0.0, positive, b, tolerance, high, low, size, selection,
-        uniforms,
+        beta, residual, lower, upper, 0.0, positive, b, tolerance, size, selection, uniforms,
     )  # fmt: skip
     errors = residual - b
     grows, shrinks = beta < upper, beta > lower

@@ -12,9 +12,10 @@ from sklearn.base import BaseEstimator
 
 from maxmargin.estimators.deferred import dask_collections, training
 from maxmargin.estimators.documentation import DocumentedMixin
+from maxmargin.estimators.fitted import fitted_attributes
 from maxmargin.estimators.inputs import is_dask_collection
 from maxmargin.estimators.spread import variance
-from maxmargin.sklearn_private import CallbackSupportMixin, fit_context
+from maxmargin.sklearn_private import CallbackSupportMixin, fit_context, num_samples
 
 # Values of parameters that passed scikit-learn's checks, which take as long as a small fit; an
 # estimator's class and its values, which are of these types.
@@ -105,14 +106,28 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
             self, n_features, lambda: variance(X, sample_weights, self.n_jobs)
         )
 
+    def _fitted(self, data, support: np.ndarray, gamma: float, **parts) -> dict:
+        """The fitted attributes of a model with the support vectors `support`, in LIBSVM's layout.
+
+        `parts` are the others that `fitted_attributes` takes.
+        """
+        X = data.X
+        return fitted_attributes(
+            support=support.astype(np.int32),
+            vectors=self._vectors_of(X, support),
+            shape=X.shape if hasattr(X, "shape") else (num_samples(X),),
+            X_fit=X if callable(self.kernel) else None,
+            sparse=sp.issparse(X) and not callable(self.kernel),
+            cost=self._cost,
+            gamma=gamma,
+            **parts,
+        )
+
     def _vectors_of(self, X, support: np.ndarray):
         if self.kernel == "precomputed" or callable(self.kernel):
             return np.empty((0, 0))
         vectors = X[support]
         return vectors if vectors.dtype.kind == "f" else vectors.astype(np.float64)
-
-    def _is_sparse(self, X) -> bool:
-        return sp.issparse(X) and not callable(self.kernel)
 
     def _iterations(self, n_iter: np.ndarray):
         """`n_iter_`, from the iterations of each problem."""

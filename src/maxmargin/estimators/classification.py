@@ -9,13 +9,11 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.estimators.fitted import fitted_attributes
 from maxmargin.estimators.inputs import TrainingData, is_dask_collection, validate_training_data
 from maxmargin.estimators.multiclass import BinaryTask, binary_tasks, merge
 from maxmargin.estimators.prediction import KernelModel
 from maxmargin.estimators.warm_start import warm_start_of_all, warm_starts
 from maxmargin.kernels.cuda import card_array
-from maxmargin.sklearn_private import num_samples
 from maxmargin.warn import warn_user
 
 
@@ -66,20 +64,11 @@ class BaseSVClassifier(KernelModel):
 
     def _merged(self, data: TrainingData, support, n_support, dual_coef, intercept, gamma) -> dict:
         """The attributes of support vectors of all tasks, class by class, in LIBSVM's layout."""
-        return fitted_attributes(
-            classes=data.classes,
-            class_weight=data.class_weight,
-            support=support.astype(np.int32),
-            vectors=self._vectors_of(data.X, support),
-            n_support=n_support,
-            dual_coef=dual_coef,
-            intercept=intercept,
-            shape=data.X.shape if hasattr(data.X, "shape") else (num_samples(data.X),),
-            X_fit=data.X if callable(self.kernel) else None,
-            cost=self._cost,
-            gamma=gamma,
-            sparse=self._is_sparse(data.X),
-        )
+        return self._fitted(
+            data, support, gamma,
+            n_support=n_support, dual_coef=dual_coef, intercept=intercept,
+            classes=data.classes, class_weight=data.class_weight,
+        )  # fmt: skip
 
     def _check_solver(self, solver, data: TrainingData) -> None:
         if solver.capabilities.box:

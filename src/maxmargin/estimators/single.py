@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.estimators.fitted import fitted_attributes
 from maxmargin.estimators.inputs import RegressionData
 from maxmargin.estimators.prediction import KernelModel
 from maxmargin.estimators.warm_start import warm_start_of
-from maxmargin.sklearn_private import num_samples
 
 
 class SingleProblemModel(KernelModel):
@@ -22,19 +20,11 @@ class SingleProblemModel(KernelModel):
         index = tasks[0].index
         beta, intercept = answers[0] if answers else (np.zeros(len(index)), 0.0)
         nonzero = np.flatnonzero(beta)
-        support = index[nonzero]
-        return fitted_attributes(
-            support=support.astype(np.int32),
-            vectors=self._vectors_of(data.X, support),
-            n_support=np.array([len(support)], dtype=np.int32),
-            dual_coef=beta[nonzero][np.newaxis],
-            intercept=np.array([intercept]),
-            shape=data.X.shape if hasattr(data.X, "shape") else (num_samples(data.X),),
-            X_fit=data.X if callable(self.kernel) else None,
-            cost=self._cost,
-            gamma=gamma,
-            sparse=self._is_sparse(data.X),
-        )
+        return self._fitted(
+            data, index[nonzero], gamma,
+            n_support=np.array([len(nonzero)], dtype=np.int32),
+            dual_coef=beta[nonzero][np.newaxis], intercept=np.array([intercept]),
+        )  # fmt: skip
 
     def _iterations(self, n_iter: np.ndarray):
         return int(n_iter[0])

@@ -182,8 +182,7 @@ def _row_tiles(samples: Samples) -> list[tuple[slice, Samples]]:
     """The samples, as many at a time as a tile has rows."""
     if samples.n <= constants.TILE_ROWS:
         return [(slice(0, samples.n), samples)]
-    parts = split(samples.n, constants.TILE_ROWS)
-    return [(part, samples.subset(np.arange(part.start, part.stop))) for part in parts]
+    return [(rows, samples.part(rows)) for rows in split(samples.n, constants.TILE_ROWS)]
 
 
 def _columns_of_tile(n_rows: int, right: Samples) -> int:

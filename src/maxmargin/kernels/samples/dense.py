@@ -38,20 +38,15 @@ class DenseSamples:
         """Samples of other rows X, in the same storage."""
         return DenseSamples(X.toarray() if sp.issparse(X) else X, self.dtype, self.mean)
 
-    def subset(self, index: np.ndarray) -> DenseSamples:
+    def subset(self, index: np.ndarray | slice) -> DenseSamples:
         part = object.__new__(DenseSamples)
-        part.n, part.n_features, part.dtype = len(index), self.n_features, self.dtype
         part.X, part.norms, part.mean = self.X[index], self.norms[index], self.mean
+        part.n, part.n_features, part.dtype = len(part.X), self.n_features, self.dtype
         part.largest_norm = self.largest_norm
         return part
 
-    def part(self, rows: slice) -> DenseSamples:
-        """Consecutive samples, not copied."""
-        part = object.__new__(DenseSamples)
-        part.n, part.n_features, part.dtype = rows.stop - rows.start, self.n_features, self.dtype
-        part.X, part.norms, part.mean = self.X[rows], self.norms[rows], self.mean
-        part.largest_norm = self.largest_norm
-        return part
+    # Consecutive samples, which are not copied.
+    part = subset
 
     def products(self, left, columns: slice, out: np.ndarray) -> None:
         """out[i, j] = ⟨left sample i, sample columns.start + j⟩."""

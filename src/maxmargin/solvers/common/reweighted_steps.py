@@ -380,27 +380,3 @@ def balance(beta, lower, upper, total, kinked):
     if available > 0.0:
         beta -= min(1.0, abs(surplus) / available) * room
     return abs(beta.sum() - total) <= _ROUNDING_OF_SUM * np.abs(beta).sum()
-
-
-@njit(cache=True, nogil=True)
-def extremes(beta, residual, lower, upper, epsilon):
-    """The sample that pulls b up hardest and the one that pulls it down; how hard; and the b of
-    the free ones.
-    """
-    high, low = -1, -1
-    highest, lowest = -np.inf, np.inf
-    total, count = 0.0, 0
-    for i in range(beta.size):
-        grows, shrinks = beta[i] < upper[i], beta[i] > lower[i]
-        up = residual[i] - (epsilon if beta[i] >= 0.0 else -epsilon)
-        down = residual[i] - (epsilon if beta[i] > 0.0 else -epsilon)
-        if grows and up > highest:
-            high, highest = i, up
-        if shrinks and down < lowest:
-            low, lowest = i, down
-        if grows and shrinks and up == down:
-            total += up
-            count += 1
-    if high < 0 or low < 0:
-        return high, low, 0.0, 0.0
-    return high, low, highest - lowest, total / count if count else 0.5 * (highest + lowest)

@@ -17,8 +17,7 @@ _FREE_SHARE = 1.25
 
 @njit(cache=True, nogil=True)
 def select_chunk(
-    beta, residual, lower, upper, epsilon, positive, b, tolerance, high, low, size, selection,
-    uniforms,
+    beta, residual, lower, upper, epsilon, positive, b, tolerance, size, selection, uniforms
 ):  # fmt: skip
     """The working set, sorted.
 
@@ -32,7 +31,6 @@ def select_chunk(
     epsilon : half the width of a regression's tube, else 0
     positive : the class of each sample, or the side of the tube that it is on
     b, tolerance : e = residual − b; what the stopping conditions allow
-    high, low : the maximal violating pair, always part of the set, so that it makes progress
     uniforms : `size` random numbers in [0, 1)
     """
     n = beta.size
@@ -41,11 +39,16 @@ def select_chunk(
     worst = np.full(2 * _KINDS, -1, np.int64)
     worst_by = np.full(2 * _KINDS, tolerance)
     n_candidates, n_others = 0, 0
+    high, low, highest, lowest = 0, 0, -np.inf, np.inf
     for i in range(n):
         e = residual[i] - b
         grows, shrinks = beta[i] < upper[i], beta[i] > lower[i]
         up = e - (epsilon if beta[i] >= 0.0 else -epsilon)
         down = e - (epsilon if beta[i] > 0.0 else -epsilon)
+        if grows and up > highest:
+            high, highest = i, up
+        if shrinks and down < lowest:
+            low, lowest = i, down
         violation = max(up if grows else -np.inf, -down if shrinks else -np.inf)
         if violation > tolerance or (grows and shrinks and up == down):
             candidates[n_candidates] = i
@@ -62,7 +65,7 @@ def select_chunk(
     chosen = np.empty(min(size, n), np.int64)
     taken = np.zeros(n, np.bool_)
     count = 0
-    for i in (high, low):
+    for i in (high, low):  # the maximal violating pair: with it the set makes progress
         if not taken[i]:
             chosen[count] = i
             taken[i] = True

@@ -20,7 +20,7 @@ from maxmargin.solvers.common.certified_run import CertifiedRun
 from maxmargin.solvers.common.low_rank_passes import factor_of, low_rank_passes
 from maxmargin.solvers.common.precision import can_double, precise_enough, steps_per_pass
 from maxmargin.solvers.common.reweighted_block import solve_block, weakest_of, widths_of
-from maxmargin.solvers.common.reweighted_steps import extremes, solve_chunk
+from maxmargin.solvers.common.reweighted_steps import solve_chunk
 from maxmargin.solvers.irwls.chunks import (
     LARGEST,
     RANDOM,
@@ -141,18 +141,15 @@ class _ChunkRun(CertifiedRun):
         active = ActiveSet(problem, tol, self.run.cache_bytes, beta, residual, defaultdict(float))
         stop, chunks, last_step = None, 0, self.n_iter + steps_per_pass(problem.n)
         while stop is None and chunks < max_rounds and self.n_iter < last_step:
-            high, low, violation, b = extremes(
-                active.beta, active.residual, active.problem.lower, active.problem.upper,
-                problem.epsilon,
-            )  # fmt: skip
-            if high < 0 or low < 0 or violation <= target:
+            violation, b = active.violation_and_intercept()
+            if violation <= target:
                 break
             if chunks:
                 stop = self._watch(active, violation, b)
             if stop is not None:
                 break
             self.size = chunk_size(self.options.chunk_size, active)
-            stop = self._chunk(active, high, low, b, violation)
+            stop = self._chunk(active, b, violation)
             chunks += 1
             if not precise_enough(problem, tol, active.change(), violation) and can_double(problem):
                 break
@@ -160,14 +157,14 @@ class _ChunkRun(CertifiedRun):
                 active.shrink()
         return active.beta_of_all().copy(), stop
 
-    def _chunk(self, active: ActiveSet, high, low, b, violation) -> Status | None:
+    def _chunk(self, active: ActiveSet, b: float, violation: float) -> Status | None:
         """Select a chunk, solve its problem, and carry the change over to all active samples."""
         clock = time.perf_counter()
         problem = active.problem
         if self.size < active.n:
             working = select_chunk(
                 active.beta, active.residual, problem.lower, problem.upper, problem.epsilon,
-                _sides(active, b), b, 0.5 * constants.TARGET * active.tol, high, low, self.size,
+                _sides(active, b), b, 0.5 * constants.TARGET * active.tol, self.size,
                 SELECTIONS[self.options.selection], self.random.random_sample(self.size),
             )  # fmt: skip
         else:

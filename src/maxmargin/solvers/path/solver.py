@@ -20,7 +20,7 @@ from maxmargin.solution import Solution, Status
 from maxmargin.solvers.base import Capabilities, Solver
 from maxmargin.solvers.common import costs
 from maxmargin.solvers.common.newton import newton_change
-from maxmargin.solvers.common.pair_steps import SECOND_ORDER, STEP_LIMIT, penalties_of, smo_steps
+from maxmargin.solvers.common.pair_steps import penalties_of, steps_on_block
 from maxmargin.solvers.decomposition import Decomposition
 
 # A round takes the free samples and the nearest to the margin: so many times the free ones.
@@ -102,14 +102,12 @@ class _PathRun:
         count = max(_LEAST_ACTIVE, int(_ACTIVE_FACTOR * np.count_nonzero(free)))
         if count >= _NEARLY_ALL * n or not self.beta.any():
             return np.arange(n)
-        grow, shrink = self._penalties(slice(None), self.beta, self.target)
+        grow, shrink = penalties_of(
+            self.beta, self.lower, self.upper, self.problem.epsilon, False, self.target
+        )
         gap = self.intercept - self.residual
         distance = np.where(free, -np.inf, np.minimum(gap - grow[0], shrink[0] - gap))
         return np.sort(np.argpartition(distance, count)[:count])
-
-    def _penalties(self, active, beta: np.ndarray, tol: float):
-        lower, upper = self.lower[active], self.upper[active]
-        return penalties_of(beta, lower, upper, self.problem.epsilon, False, tol)
 
     def _round(self, active: np.ndarray) -> None:
         """SMO steps on the active samples; a Newton step where these have cost as much."""
@@ -124,17 +122,15 @@ class _PathRun:
             if everything
             else max(0.5 * self.target, constants.INNER_TOL * self.violation)
         )
-        grow, shrink = self._penalties(active, beta, tol)
-        itself = np.arange(n)
         limit = 1 + int(cost / costs.pair_steps(n, 1))
-        outcome, steps, *_ = smo_steps(
-            K, itself, np.zeros_like(itself), 0, np.diagonal(K).astype(np.float32), beta, residual,
-            lower, upper, grow, shrink, self.problem.epsilon, tol, limit, SECOND_ORDER,
+        steps = steps_on_block(
+            K, np.diagonal(K).astype(np.float32), beta, residual, lower, upper, tol, limit,
+            self.problem.epsilon,
         )  # fmt: skip
         self.steps += steps
         self._since_newton += costs.pair_steps(n, steps)
         stepped = True
-        if outcome == STEP_LIMIT and self._since_newton > self._newton_cost(active, beta):
+        if steps == limit and self._since_newton > self._newton_cost(active, beta):
             stepped = not self._newton_step(K, active, beta, residual)
         change = beta - self.beta[active]
         self.beta[active] = beta
