@@ -23,8 +23,26 @@ Label = Annotated[
     typer.Option("--label", metavar="COLUMN", help="CSV, Parquet: the column with the labels."),
 ]
 Cost = Annotated[
-    float, typer.Option("--C", "-c", metavar="C", help="The price of a margin violation.")
-]
+    float | None,
+    typer.Option(
+        "--C", "-c", metavar="C", show_default="1.0",
+        help="The price of a margin violation; of an error, in regression.",
+    ),
+]  # fmt: skip
+Nu = Annotated[
+    float | None,
+    typer.Option(
+        "--nu", "-n", metavar="NU", show_default="0.5",
+        help="nu_svc, one_class, nu_svr: the part of samples that may be on the wrong side.",
+    ),
+]  # fmt: skip
+Epsilon = Annotated[
+    float | None,
+    typer.Option(
+        "--epsilon", "-p", metavar="X", show_default="0.1",
+        help="epsilon_svr: errors up to this size cost nothing.",
+    ),
+]  # fmt: skip
 Gamma = Annotated[
     str,
     typer.Option(
@@ -67,6 +85,45 @@ CacheSize = Annotated[
     typer.Option(
         "--cache-size", "-m", metavar="MB", help="Memory for kernel values in MB, or auto."
     ),
+]
+Shrinking = Annotated[
+    int,
+    typer.Option(
+        "--shrinking", "-h", metavar="0|1", min=0, max=1,
+        help="Whether solvers leave samples out that seem to stay at a bound.",
+    ),
+]  # fmt: skip
+Folds = Annotated[
+    int | None,
+    typer.Option(
+        "--folds", "-v", metavar="N", min=2,
+        help="Cross-validate with N folds instead; no model is written.",
+    ),
+]  # fmt: skip
+MultiClass = Annotated[
+    str | None,
+    typer.Option(
+        "--multi-class", metavar="WAY", show_default="ovo",
+        help="More than two classes: ovo trains each pair, ovr each against the rest.",
+    ),
+]  # fmt: skip
+MaxIter = Annotated[
+    int, typer.Option("--max-iter", metavar="N", help="Limit on iterations; -1 for none.")
+]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option("--time-limit", metavar="SECONDS", help="Limit on the time of training."),
+]
+Probability = Annotated[
+    int,
+    typer.Option(
+        "--probability", "-b", metavar="0|1", min=0, max=1,
+        help="Whether the model gets probabilities of classes, or the noise of a regression.",
+    ),
+]  # fmt: skip
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="For folds and random choices.")]
+Report = Annotated[
+    str | None, typer.Option("--report", metavar="HTML", help="Write a page about the fit.")
 ]
 SolverName = Annotated[
     str, typer.Option("--solver", metavar="NAME", help="How to train; auto chooses for you.")

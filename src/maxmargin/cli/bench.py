@@ -43,7 +43,9 @@ class Result:
 
 def bench(
     data: options.Data,
-    C: options.Cost = 1.0,
+    C: Annotated[
+        float, typer.Option("--C", "-c", metavar="C", help="The price of a margin violation.")
+    ] = 1.0,
     gamma: options.Gamma = "scale",
     kernel: options.Kernel = "rbf",
     degree: options.Degree = 3,

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from maxmargin.cli import _options as options
 from maxmargin.cli._output import emit, print_json, report_values
 from maxmargin.io.files import atomic_write
 
 
 def demo(
-    report: Annotated[
-        str | None, typer.Option("--report", metavar="HTML", help="Write a page about the fit.")
-    ] = None,
+    report: options.Report = None,
     json: options.Json = False,
 ) -> None:
     """Train on data that comes with scikit-learn, and print the report."""

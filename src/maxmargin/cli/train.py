@@ -28,36 +28,9 @@ def train(
         ),
     ] = None,
     svm_type: options.SvmType = "c_svc",
-    C: Annotated[
-        float | None,
-        typer.Option(
-            "--C",
-            "-c",
-            metavar="C",
-            help="The price of a margin violation; of an error, in regression.",
-            show_default="1.0",
-        ),
-    ] = None,
-    nu: Annotated[
-        float | None,
-        typer.Option(
-            "--nu",
-            "-n",
-            metavar="NU",
-            help="nu_svc, one_class, nu_svr: the part of samples that may be on the wrong side.",
-            show_default="0.5",
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            "--epsilon",
-            "-p",
-            metavar="X",
-            help="epsilon_svr: errors up to this size cost nothing.",
-            show_default="0.1",
-        ),
-    ] = None,
+    C: options.Cost = None,
+    nu: options.Nu = None,
+    epsilon: options.Epsilon = None,
     gamma: options.Gamma = "scale",
     kernel: options.Kernel = "rbf",
     degree: options.Degree = 3,
@@ -65,65 +38,19 @@ def train(
     weight: options.Weights = None,
     tol: options.Tolerance = 1e-3,
     cache_size: options.CacheSize = "auto",
-    shrinking: Annotated[
-        int,
-        typer.Option(
-            "--shrinking",
-            "-h",
-            metavar="0|1",
-            min=0,
-            max=1,
-            help="Whether solvers set samples aside that seem settled.",
-        ),
-    ] = 1,
-    folds: Annotated[
-        int | None,
-        typer.Option(
-            "--folds",
-            "-v",
-            metavar="N",
-            min=2,
-            help="Cross-validate with N folds instead; no model is written.",
-        ),
-    ] = None,
+    shrinking: options.Shrinking = 1,
+    folds: options.Folds = None,
     solver: options.SolverName = "auto",
-    multi_class: Annotated[
-        str | None,
-        typer.Option(
-            "--multi-class",
-            metavar="WAY",
-            help="More than two classes: ovo trains each pair, ovr each against the rest.",
-            show_default="ovo",
-        ),
-    ] = None,
-    max_iter: Annotated[
-        int, typer.Option("--max-iter", metavar="N", help="Limit on iterations; -1 for none.")
-    ] = -1,
-    time_limit: Annotated[
-        float | None,
-        typer.Option("--time-limit", metavar="SECONDS", help="Limit on the time of training."),
-    ] = None,
+    multi_class: options.MultiClass = None,
+    max_iter: options.MaxIter = -1,
+    time_limit: options.TimeLimit = None,
     jobs: options.Jobs = None,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="For folds and random choices.")
-    ] = 0,
+    seed: options.Seed = 0,
     label: options.Label = None,
-    report: Annotated[
-        str | None, typer.Option("--report", metavar="HTML", help="Write a page about the fit.")
-    ] = None,
+    report: options.Report = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
-    probability: Annotated[
-        int,
-        typer.Option(
-            "--probability",
-            "-b",
-            metavar="0|1",
-            min=0,
-            max=1,
-            help="Whether the model gets probabilities of classes, or the noise of a regression.",
-        ),
-    ] = 0,
+    probability: options.Probability = 0,
 ) -> None:
     """Train a model: classes, regression or outliers, by --svm-type.
 

@@ -19,6 +19,10 @@ from maxmargin.io.files import DataError, atomic_write
 _SCORES = {"c_svc": "accuracy", "epsilon_svr": "r2"}
 
 
+def _powers(option: str, help: str) -> Any:
+    return typer.Option(option, metavar="BEGIN,END,STEP", help=help)
+
+
 def tune(
     data: options.Data,
     model: Annotated[
@@ -27,35 +31,23 @@ def tune(
     svm_type: Annotated[
         str,
         typer.Option(
-            "--svm-type",
-            "-s",
-            metavar="TYPE",
-            help="c_svc or epsilon_svr, or LIBSVM's 0 or 3.",
+            "--svm-type", "-s", metavar="TYPE", help="c_svc or epsilon_svr, or LIBSVM's 0 or 3."
         ),
     ] = "c_svc",
     log2c: Annotated[
         str,
-        typer.Option(
-            "--log2c",
-            metavar="BEGIN,END,STEP",
-            help="Exponents of C, or null: do not vary C. grid.py's -log2c works too.",
-        ),
+        _powers("--log2c", "Exponents of C, or null: do not vary C. grid.py's -log2c works too."),
     ] = "-1,10,1",
     log2g: Annotated[
         str | None,
-        typer.Option(
+        _powers(
             "--log2g",
-            metavar="BEGIN,END,STEP",
-            help="Exponents of gamma, or null; -8,1,1 by default where the kernel has a gamma.",
+            "Exponents of gamma, or null; -8,1,1 by default where the kernel has a gamma.",
         ),
     ] = None,
     log2p: Annotated[
         str | None,
-        typer.Option(
-            "--log2p",
-            metavar="BEGIN,END,STEP",
-            help="Exponents of epsilon, or null; -7,-1,2 by default with epsilon_svr.",
-        ),
+        _powers("--log2p", "Exponents of epsilon, or null; -7,-1,2 by default with epsilon_svr."),
     ] = None,
     folds: Annotated[
         int, typer.Option("--folds", "-v", metavar="N", min=2, help="Folds of cross-validation.")

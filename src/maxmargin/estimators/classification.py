@@ -9,9 +9,11 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.estimators.deferred import decisions
 from maxmargin.estimators.inputs import TrainingData, is_dask_collection, validate_training_data
 from maxmargin.estimators.multiclass import BinaryTask, binary_tasks, merge
 from maxmargin.estimators.prediction import KernelModel
+from maxmargin.estimators.staged import staged_decisions
 from maxmargin.estimators.warm_start import warm_start_of_all, warm_starts
 from maxmargin.kernels.cuda import card_array
 from maxmargin.warn import warn_user
@@ -143,12 +145,9 @@ class BaseSVClassifier(KernelModel):
             With several binary problems each has as many support vectors as the
             stage says, or all that it needs.
         """
-        from maxmargin.decisions import in_form
-        from maxmargin.estimators.staged import staged_decisions
-
         X, form, n_classes = self._validate_for_predict(X), self._form(), len(self.classes_)
-        for decisions in staged_decisions(self, X):
-            values = in_form(np.ascontiguousarray(decisions.T), form, n_classes)
+        for of_stage in staged_decisions(self, X):
+            values = decisions().in_form(np.ascontiguousarray(of_stage.T), form, n_classes)
             yield -values[:, 0] if n_classes == 2 else values
 
     def _form(self) -> str:

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.estimators.deferred import decisions
 from maxmargin.estimators.multiclass import coefficients_by_task
 
 if TYPE_CHECKING:  # kernels, and with them the compiler, are loaded with the first fit
@@ -32,30 +33,26 @@ def decision_functions(model) -> DecisionFunctions:
 
 
 def _make(model) -> DecisionFunctions:
-    from maxmargin.decisions import DecisionFunctions
-
     intercept = np.asarray(model._intercept_)
     n_classes = len(getattr(model, "classes_", intercept))
-    return DecisionFunctions(_terms(model, len(intercept)), intercept, n_classes)
+    return decisions().DecisionFunctions(_terms(model, len(intercept)), intercept, n_classes)
 
 
 def _terms(model, n_tasks: int):
-    from maxmargin import decisions
-    from maxmargin.kernels.functions import KernelFunction
-
+    terms = decisions()
     dual_coef, vectors = model._dual_coef_, model.support_vectors_
     if dual_coef.shape[1] == 0 and not callable(model.kernel):
-        return decisions.NoTerms()
+        return terms.NoTerms()
     if model.kernel == "linear" and _weights_are_less(vectors, dual_coef, n_tasks):
-        return decisions.LinearTerms(vectors, coefficients_by_task(dual_coef, model._n_support))
+        return terms.LinearTerms(vectors, coefficients_by_task(dual_coef, model._n_support))
     dense = dual_coef.toarray() if sp.issparse(dual_coef) else np.asarray(dual_coef)
-    coefficients = decisions.Coefficients(dense, model._n_support, n_tasks)
+    coefficients = terms.Coefficients(dense, model._n_support, n_tasks)
     if model.kernel == "precomputed":
-        return decisions.PrecomputedTerms(model.support_, coefficients)
+        return terms.PrecomputedTerms(model.support_, coefficients)
     if callable(model.kernel):
-        return decisions.CallableTerms(model.kernel, model._X_fit, model.support_, coefficients)
-    function = KernelFunction(model.kernel, model._gamma, model.coef0, model.degree)
-    return decisions.FeatureTerms(function, vectors, coefficients)
+        return terms.CallableTerms(model.kernel, model._X_fit, model.support_, coefficients)
+    function = terms.KernelFunction(model.kernel, model._gamma, model.coef0, model.degree)
+    return terms.FeatureTerms(function, vectors, coefficients)
 
 
 def _weights_are_less(vectors, dual_coef, n_tasks: int) -> bool:
@@ -63,9 +60,9 @@ def _weights_are_less(vectors, dual_coef, n_tasks: int) -> bool:
 
     The fewer numbers are also the fewer operations per sample, but for sparse data.
     """
-    from maxmargin.decisions import occurring_features
-
     of_model = np.prod(dual_coef.shape) + (vectors.nnz if sp.issparse(vectors) else vectors.size)
     if not sp.issparse(vectors):
         return n_tasks * vectors.shape[1] <= of_model
-    return n_tasks <= of_model and n_tasks * len(occurring_features(vectors)) <= of_model
+    return (
+        n_tasks <= of_model and n_tasks * len(decisions().occurring_features(vectors)) <= of_model
+    )

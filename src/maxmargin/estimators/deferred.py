@@ -13,6 +13,12 @@ def training() -> ModuleType:
     return import_module("maxmargin.training")
 
 
+@cache
+def decisions() -> ModuleType:
+    """Decision functions, which bring Numba, too: a model can be read and cloned without."""
+    return import_module("maxmargin.decisions")
+
+
 def dask_collections() -> ModuleType:
     """Training and prediction on Dask collections, which need an optional extra."""
     try:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.estimators.decision import decision_functions
-from maxmargin.estimators.deferred import dask_collections
+from maxmargin.estimators.deferred import dask_collections, decisions
 from maxmargin.estimators.inputs import validate_features
 from maxmargin.estimators.multiclass import coefficients_by_task
 from maxmargin.kernels.cuda import card_array, check_on_card, to_card, use_card
@@ -67,11 +67,9 @@ class KernelModel(BaseSVM):
         if not callable(self.kernel) and use_card(
             self.device, float(X.shape[0]) * len(self.support_)
         ):
-            from maxmargin.decisions import in_form
-
             coefficients = coefficients_by_task(self._dual_coef_, self._n_support).T.toarray()
             values = self._expansion(X, slice(None), coefficients) + self._intercept_
-            return in_form(np.ascontiguousarray(values.T), form, len(self.classes_))
+            return decisions().in_form(np.ascontiguousarray(values.T), form, len(self.classes_))
         return decision_functions(self).evaluate(X, form, resolve_n_jobs(self.n_jobs))
 
     def _expansion(self, X, chosen, coefficients: np.ndarray) -> np.ndarray:

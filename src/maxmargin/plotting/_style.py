@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 # One colour a class: blue and orange for two, then further ones that colour-blind eyes tell apart.
 COLOURS = (
     "#2f6db3", "#d9822b", "#3a9c6b", "#b3476b", "#7a5bb5",
@@ -27,6 +29,25 @@ def colours(count: int) -> list:
     from matplotlib.colors import to_hex
 
     return [to_hex(colormaps["turbo"](k / (count - 1))) for k in range(count)]
+
+
+def support_rings(ax, points, bounded, free_label: str, bounded_label: str) -> tuple:
+    """Rings around the free support vectors, and around those at their bound; None for none.
+
+    `points` are theirs; where `bounded` is None, bounds are not known and all count as free.
+    """
+    if bounded is None:
+        bounded, free_label = np.zeros(len(points), bool), "support vectors"
+
+    def ring(chosen, size, width, label):
+        if not chosen.any():
+            return None
+        return ax.scatter(
+            *points[chosen].T, s=size, facecolors="none", edgecolors="black", linewidths=width,
+            zorder=4, label=f"{label}: {chosen.sum()}",
+        )  # fmt: skip
+
+    return ring(~bounded, 46, 1.3, free_label), ring(bounded, 30, 0.6, bounded_label)
 
 
 def legend(ax, own_figure: bool, entries: int | None = None) -> None:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from maxmargin.estimators.unwrap import Unwrapped, unwrap
 from maxmargin.plotting._fitted import as_fitted, at_bound, check_samples
-from maxmargin.plotting._style import colours, legend, pyplot
+from maxmargin.plotting._style import colours, legend, pyplot, support_rings
 
 _MARGIN = 0.06
 # Decision values beyond this get the deepest shade: what matters lies about the margin, ±1.
@@ -112,12 +112,11 @@ class BoundaryDisplay:
             )
             for k, (name, colour) in enumerate(zip(self.classes, palette))
         ]  # fmt: skip
-        known = self.bounded is not None
-        bounded = self.bounded if known else np.zeros(len(self.support), bool)
         bound = "C" if len(self.levels) > 1 else "1"
-        free = f"on the margin, 0 < α < {bound}" if known else "support vectors"
-        self.free_ = self._ring(ax, ~bounded, 46, 1.3, free)
-        self.bounded_ = self._ring(ax, bounded, 30, 0.6, f"at the bound, α = {bound}")
+        self.free_, self.bounded_ = support_rings(
+            ax, self.points[self.support], self.bounded,
+            f"on the margin, 0 < α < {bound}", f"at the bound, α = {bound}",
+        )  # fmt: skip
         ax.set(
             xlim=self.grid[0][0, [0, -1]], ylim=self.grid[1][[0, -1], 0],
             xlabel=self.names[0], ylabel=self.names[1],
@@ -146,15 +145,6 @@ class BoundaryDisplay:
             *self.grid, self.values, levels=list(self.levels), colors="#222222",
             linestyles=["--", "-", "--"] if margins else ["-"],
             linewidths=[0.9, 1.8, 0.9] if margins else [1.8],
-        )  # fmt: skip
-
-    def _ring(self, ax, chosen, size, width, label):
-        """Rings around some of the support vectors; None where there are none."""
-        if not chosen.any():
-            return None
-        return ax.scatter(
-            *self.points[self.support[chosen]].T, s=size, facecolors="none", edgecolors="black",
-            linewidths=width, zorder=4, label=f"{label}: {chosen.sum()}",
         )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from sklearn.base import is_regressor
 
 from maxmargin.estimators.unwrap import unwrap
 from maxmargin.plotting._fitted import as_fitted, at_bound, check_samples
-from maxmargin.plotting._style import COLOURS, legend, pyplot
+from maxmargin.plotting._style import COLOURS, legend, pyplot, support_rings
 
 
 class RegressionDisplay:
@@ -98,25 +98,14 @@ class RegressionDisplay:
             self.across, self.targets, s=14, color=COLOURS[1], linewidth=0, zorder=3,
             label="samples",
         )  # fmt: skip
-        known = self.bounded is not None
-        bounded = self.bounded if known else np.zeros(len(self.support), bool)
-        free = "on the wall, 0 < |β| < C" if known else "support vectors"
-        self.free_ = self._ring(ax, ~bounded, 46, 1.3, free)
-        self.bounded_ = self._ring(ax, bounded, 30, 0.6, "outside, |β| = C")
+        points = np.column_stack([self.across, self.targets])[self.support]
+        self.free_, self.bounded_ = support_rings(
+            ax, points, self.bounded, "on the wall, 0 < |β| < C", "outside, |β| = C"
+        )
         ax.set(xlabel=self.names[0], ylabel=self.names[1])
         legend(ax, own_figure)
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-    def _ring(self, ax, chosen, size, width, label):
-        """Rings around some of the support vectors; None where there are none."""
-        if not chosen.any():
-            return None
-        at = self.support[chosen]
-        return ax.scatter(
-            self.across[at], self.targets[at], s=size, facecolors="none", edgecolors="black",
-            linewidths=width, zorder=4, label=f"{label}: {chosen.sum()}",
-        )  # fmt: skip
 
 
 def _places(estimator, X, resolution: int) -> tuple[np.ndarray, tuple, str]:
