@@ -15,8 +15,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import SVC, SVR, OneClassSVM
-from maxmargin._html_chart import _ticks
-from maxmargin._html_errors import error_charts
+from maxmargin._html_charts import _ticks, error_charts
 from maxmargin.html_report import html_report
 from maxmargin.monitor import Progress
 from maxmargin.report import FitReport

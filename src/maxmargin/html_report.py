@@ -13,8 +13,7 @@ import numpy as np
 from sklearn.base import is_outlier_detector
 
 import maxmargin
-from maxmargin._html_chart import chart
-from maxmargin._html_errors import error_charts
+from maxmargin._html_charts import error_charts, time_chart
 from maxmargin.estimators.unwrap import fit_report, unwrap
 from maxmargin.report import FitReport, ProblemReport
 
@@ -312,11 +311,11 @@ def _convergence(report: FitReport) -> str:
             f"The {len(drawn)} slowest of {len(report)} problems." if len(report) > _CURVES else ""
         )
         legend = f'<div class="legend">{legend}</div><p class="soft">{few}</p>'
-    violation = chart(
+    violation = time_chart(
         [_curve(problem, "kkt_violation", problem.kkt_violation) for problem in drawn],
-        "KKT violation", logarithmic=True, level=report.tol,
+        "KKT violation", logarithmic=True, tol=report.tol,
     )  # fmt: skip
-    objective = chart(
+    objective = time_chart(
         [_curve(problem, "objective", problem.objective) for problem in drawn], "objective"
     )
     return f'{legend}<div class="charts">{violation}{objective}</div>'

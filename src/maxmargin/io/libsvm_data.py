@@ -10,10 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.io.files import DataError, brief
-from maxmargin.io.libsvm_text import read_regular
 from maxmargin.io.schema import shown
 
-_SMALL_BYTES = 2**22
 _MAX_INDEX = 2**31 - 1
 _MAX_DIGITS = 20  # of an index; Python refuses to read numbers of thousands of them
 
@@ -43,19 +41,10 @@ def read(file: IO[bytes], name: str, *, precomputed: bool = False):
 
 def parse(file: IO[bytes], *, zero_based: bool) -> tuple[sp.csr_array, np.ndarray]:
     """Samples and labels; a ValueError that tells little if the text is broken."""
-    text = file.read(_SMALL_BYTES + 1)
-    found = read_regular(text, 0 if zero_based else 1) if len(text) <= _SMALL_BYTES else None
-    if found is None:
-        from sklearn.datasets import load_svmlight_file
+    from sklearn.datasets import load_svmlight_file
 
-        file.seek(0)
-        X, y = load_svmlight_file(file, zero_based=zero_based)
-        return _with_short_indices(sp.csr_array(X)), y
-    X, y = found
-    if not zero_based:
-        shape = (len(y), max(0, X.shape[1] - 1))
-        X = sp.csr_array((X.data, X.indices - 1, X.indptr), shape=shape)
-    return _with_short_indices(X), y
+    X, y = load_svmlight_file(file, zero_based=zero_based)
+    return _with_short_indices(sp.csr_array(X)), y
 
 
 def write(file: IO[bytes], X, y: np.ndarray, name: str) -> None:
