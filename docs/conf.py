@@ -2,6 +2,9 @@
 
 import re
 
+from docutils.nodes import SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
+
 import maxmargin
 
 project = "maxmargin"
@@ -22,6 +25,8 @@ html_show_sourcelink = False
 html_copy_source = False
 
 myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"  # browsers draw it themselves: no script, no network
 exclude_patterns = ["figures/*"]  # shown by the pages that they are filled into
 highlight_language = "none"  # of blocks that name none: formulas, outputs
 copybutton_prompt_text = "$ "
@@ -45,5 +50,11 @@ def _follow_links(app, name, source):
         source[0] = re.sub(rf"\]\((\.\./)+{path}", f"]({page}", source[0])
 
 
+def _add_formula(writer, node):
+    writer.body.append(tex2mathml(node.astext(), as_block=node.tagname == "math_block"))
+    raise SkipNode
+
+
 def setup(app):
+    app.add_html_math_renderer("mathml", (_add_formula, None), (_add_formula, None))
     app.connect("source-read", _follow_links)

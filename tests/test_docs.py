@@ -305,3 +305,15 @@ def test_every_public_name_is_in_the_reference(module):
     text = (ROOT / "docs" / "api.md").read_text()
     for name in module.__all__:
         assert f"{module.__name__}.{name}" in text, f"docs/api.md lacks {name}"
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if "\n$$\n" in p.read_text()], ids=lambda p: p.stem
+)
+def test_formulas_become_mathml(page):
+    """Browsers draw them without a script, and so without a network."""
+    mathml = pytest.importorskip(
+        "docutils.utils.math.latex2mathml", reason="docutils is not installed (extra docs)."
+    )
+    for formula in re.findall(r"^\$\$\n(.+?)\n\$\$$", page.read_text(), re.MULTILINE | re.DOTALL):
+        assert mathml.tex2mathml(formula, as_block=True).startswith("<math")
