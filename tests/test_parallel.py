@@ -118,18 +118,48 @@ def test_a_fit_and_a_prediction_leave_blas_as_it_was(binary):
 
 
 def test_blocks_keep_their_order_and_run_on_threads():
-    names = []
+    names, together = [], threading.Barrier(3)
 
     def work(block):
-        names.append(threading.current_thread().name)
+        if block < 3:
+            together.wait(timeout=60)  # so that each of three threads has one of these
+        names.append((threading.current_thread().name, n_threads()))
         return 10 * block
 
     with session(3):
         assert run_blocks(work, range(20)) == [10 * block for block in range(20)]
-    assert all(name.startswith("maxmargin") for name in names)
+        assert n_threads() == 3
+    assert len({name for name, _ in names}) == 3
+    assert threading.current_thread().name in dict(names)  # the calling thread is one of them
+    assert {threads for _, threads in names} == {1}  # a block has no threads of its own
     names.clear()
-    run_blocks(work, range(3))  # outside a session: here and now
-    assert names == [threading.current_thread().name] * 3
+    run_blocks(lambda block: work(block + 3), range(3))  # outside a session: here and now
+    assert names == [(threading.current_thread().name, 1)] * 3
+
+
+def test_blocks_do_not_wait_for_threads_that_are_busy_elsewhere():
+    release = threading.Event()
+
+    def other():
+        try:
+            return run_blocks(lambda k: k, range(9))
+        finally:
+            release.set()
+
+    with session(2):  # the only other thread waits for the blocks to be done
+        assert run_beside(lambda: release.wait(timeout=60), other)
+
+
+def test_after_an_error_no_more_blocks_are_begun():
+    begun = []
+
+    def work(block):
+        begun.append(block)
+        raise ZeroDivisionError
+
+    with session(3), pytest.raises(ZeroDivisionError):
+        run_blocks(work, range(100))
+    assert len(begun) <= 3
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

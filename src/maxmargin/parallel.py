@@ -1,7 +1,7 @@
 """The one thread pool, and the one place that limits the threads of BLAS.
 
-Compiled leaves release the interpreter's lock, so a plain `ThreadPoolExecutor`
-runs blocks of work on all cores. While it does, BLAS is held to one thread a
+Compiled leaves release the interpreter's lock, so the calling thread and those of a plain
+`ThreadPoolExecutor` run blocks of work on all cores. While they do, BLAS is held to one thread a
 call; a factorisation, which is one large BLAS call, gets all of them. No OpenMP
 and no process is involved, so forked, joblib and Dask workers are all safe.
 """
@@ -176,10 +176,48 @@ def blas_threads(flops: float) -> Iterator[None]:
 def run_blocks(function: Callable, blocks: Iterable) -> list:
     """[function(block) for block in blocks], on the session's threads.
 
-    Results keep the order of the blocks, so that sums over them have the same
-    bits whatever thread was faster.
+    The calling thread is one of them: it takes blocks like the others, and whatever is left when
+    they are slow to wake. Results keep the order of the blocks, so that sums over them have the
+    same bits whatever thread was faster.
     """
-    return list(stream_blocks(function, blocks))
+    blocks = list(blocks)
+    threads = min(n_threads(), len(blocks))
+    if threads <= 1:
+        return [function(block) for block in blocks]
+    return _SharedBlocks(function, blocks).run(_pool(n_threads() - 1), threads - 1)
+
+
+class _SharedBlocks:
+    """Blocks of work that several threads take one after the other."""
+
+    def __init__(self, function: Callable, blocks: list):
+        self._function, self._blocks = function, blocks
+        self._results = [None] * len(blocks)
+        # One iterator for all threads: the interpreter's lock lets one at a time ask for the next.
+        self._numbers = iter(range(len(blocks)))
+
+    def run(self, pool: ThreadPoolExecutor, helpers: int) -> list:
+        """The results, with the help of so many threads of the pool."""
+        futures = [pool.submit(self._work) for _ in range(helpers)]
+        given, _state.n_threads = _state.n_threads, 1
+        try:
+            self._work()
+        finally:
+            _state.n_threads = given
+            begun = [future for future in futures if not future.cancel()]
+            wait(begun)
+        for future in begun:
+            future.result()
+        return self._results
+
+    def _work(self) -> None:
+        try:
+            for number in self._numbers:
+                self._results[number] = self._function(self._blocks[number])
+        except BaseException:
+            for _ in self._numbers:  # nobody needs the others any more
+                pass
+            raise
 
 
 def stream_blocks(function: Callable, blocks: Iterable) -> Iterator:
@@ -193,10 +231,11 @@ def stream_blocks(function: Callable, blocks: Iterable) -> Iterator:
 
 def run_beside(function: Callable, other: Callable):
     """function(), which is one thread's work, while the other threads do other()'s blocks."""
-    if n_threads() == 1:
+    threads = n_threads()
+    if threads == 1:
         other()
         return function()
-    future = _pool(n_threads()).submit(function)
+    future = _pool(threads - 1).submit(function)
     try:
         other()
     finally:
