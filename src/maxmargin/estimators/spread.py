@@ -34,9 +34,15 @@ def moments(X, weights: np.ndarray) -> tuple[float, float, float]:
     """Σw over all entries, their weighted mean, and Σw(x − mean)²."""
     total = float(weights.sum()) * X.shape[1]
     if not sp.issparse(X):
-        mean = float((X.T @ weights).sum()) / total if total else 0.0
-        away = np.subtract(X, mean, dtype=np.float64)
-        return total, mean, float(np.square(away, out=away).sum(axis=1) @ weights)
+        # Of many entries a part at a time: X may be mapped from a file, and larger than memory.
+        parts = split(len(X), max(1, _ENTRIES_AT_ONCE // X.shape[1]))
+        sums = [float((X[rows].T @ weights[rows]).sum()) for rows in parts]
+        mean = sum(sums) / total if total else 0.0
+        squares = 0.0
+        for rows in parts:
+            away = np.subtract(X[rows], mean, dtype=np.float64)
+            squares += float(np.square(away, out=away).sum(axis=1) @ weights[rows])
+        return total, mean, squares
     # The stored entries one by one, and the zeros by their weight.
     by_entry = np.repeat(weights, np.diff(X.indptr))
     mean = float(X.data @ by_entry) / total if total else 0.0

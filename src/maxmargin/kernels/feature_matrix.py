@@ -11,6 +11,7 @@ from maxmargin import constants
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.samples import as_samples, to_csr_if_sparse, without_empty_features
+from maxmargin.kernels.samples.mapped import COPIED_BYTES, MappedSamples, is_mapped
 from maxmargin.kernels.tiles import (
     cancels,
     check_finite,
@@ -48,11 +49,12 @@ class FeatureKernelMatrix(KernelMatrix):
         else:
             self._index = parent._numbers(index)
             exact_enough = parent._is_double or parent.dtype == self.dtype
-            self._samples = (
-                parent._samples.subset(index)
-                if exact_enough
-                else samples_for(function, self.features(), dtype)
-            )
+            if exact_enough:
+                self._samples = parent._samples.subset(index)
+            elif isinstance(parent._samples, MappedSamples):
+                self._samples = parent._samples.subset(index, dtype)
+            else:
+                self._samples = samples_for(function, self.features(), dtype)
         self.n = self._samples.n
         self.cheap = self._samples.multiplies_per_value <= constants.CHEAP_MULTIPLIES
 
@@ -111,16 +113,28 @@ class FeatureKernelMatrix(KernelMatrix):
             return self._through_weights(index, coefficients, rows)
         self.counter.add(len(index) * n_rows)
         if precise and not self._is_double:
-            basis = samples_for(self.function, self._rows_of_X(index), np.float64)
             targets = self._index if rows is None else self._numbers(rows)
-            coefficients = coefficients[:, np.newaxis]
-            return expansion(self.function, self.X, basis, coefficients, targets)[:, 0]
+            result = np.zeros(n_rows)
+            for part in self._in_memory_at_once(len(index)):
+                basis = samples_for(self.function, self._rows_of_X(index[part]), np.float64)
+                factors = coefficients[part, np.newaxis]
+                result += expansion(self.function, self.X, basis, factors, targets)[:, 0]
+            return result
         right = self._samples if rows is None else self._samples.subset(rows)
         return sum_values(self.function, self._samples.subset(index), coefficients, right)
 
+    def _in_memory_at_once(self, n: int) -> list[slice]:
+        """Parts of n rows that are taken into memory: all, unless X is mapped from a file."""
+        if not is_mapped(self.X):
+            return [slice(0, n)]
+        return split(n, max(constants.TILE_ROWS, COPIED_BYTES // (8 * self.X.shape[1])))
+
     def _through_weights(self, index, coefficients: np.ndarray, rows) -> np.ndarray:
         """The linear kernel's product as X (X[index]ᵀ c), without any kernel values."""
-        weights = self._rows_of_X(index).T @ coefficients
+        weights = sum(
+            self._rows_of_X(index[part]).T @ coefficients[part]
+            for part in self._in_memory_at_once(len(index))
+        )
         result = np.empty(self.n if rows is None else len(rows))
 
         def fill_part(part: slice) -> None:
@@ -154,7 +168,7 @@ class FeatureKernelMatrix(KernelMatrix):
         from maxmargin.kernels.feature_major import KINDS
 
         function, samples, nothing = self.function, self._samples, np.empty((0, 0), self.dtype)
-        if cancels(function, samples):
+        if cancels(function, samples) or isinstance(samples, MappedSamples):
             return None
         dense = None if samples.is_sparse else cast("DenseSamples", samples)
         if dense is not None and dense.n_features >= constants.FEATURES_WORTH_PRODUCTS:
@@ -172,6 +186,7 @@ class FeatureKernelMatrix(KernelMatrix):
     def feature_major(self):
         from maxmargin.kernels.feature_major import feature_major
 
-        if cancels(self.function, self._samples):
+        mapped = isinstance(self._samples, MappedSamples)
+        if mapped or cancels(self.function, self._samples):
             return None
         return feature_major(self._samples, self.function)

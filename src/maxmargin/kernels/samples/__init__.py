@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from maxmargin import constants
 from maxmargin.kernels.samples.dense import DenseSamples
+from maxmargin.kernels.samples.mapped import MappedSamples, is_mapped
 
 if TYPE_CHECKING:
     from maxmargin.kernels.samples.sparse import SparseSamples
@@ -40,8 +41,11 @@ def without_empty_features(X):
 
 
 def to_csr_if_sparse(X):
-    """X as a CSR matrix where its products are faster as sparse ones, else as it is."""
-    if sp.issparse(X) or X.shape[1] < _MIN_SPARSE_FEATURES or not mostly_zero(X):
+    """X as a CSR matrix where its products are faster as sparse ones, else as it is.
+
+    Of a large array that is mapped from a file there is to be no copy, not even of its non-zeros.
+    """
+    if sp.issparse(X) or X.shape[1] < _MIN_SPARSE_FEATURES or is_mapped(X) or not mostly_zero(X):
         return X
     return _sparse().to_csr(X)
 
@@ -69,7 +73,8 @@ def as_samples(X, dtype, *, centre: bool = False) -> Samples:
         X = to_csr_if_sparse(X)
         if sp.issparse(X):
             return _sparse().SparseSamples(X, dtype)
-    return DenseSamples(X, dtype, _mean_worth_removing(X) if centre else None)
+    storage = MappedSamples if is_mapped(X) else DenseSamples
+    return storage(X, dtype, _mean_worth_removing(X) if centre else None)
 
 
 def mostly_zero(X: np.ndarray) -> bool:

@@ -1,0 +1,125 @@
+"""Arrays mapped from files train without a copy of them in memory."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+
+from maxmargin import SVC
+from maxmargin.estimators import spread
+from maxmargin.kernels import feature_matrix
+from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
+from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.samples import mapped
+from maxmargin.kernels.samples.dense import DenseSamples
+from maxmargin.kernels.samples.mapped import MappedSamples, is_mapped
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Small arrays count as large ones."""
+    for module in (mapped, feature_matrix):
+        monkeypatch.setattr(module, "COPIED_BYTES", 2**16)
+    monkeypatch.setattr(spread, "_ENTRIES_AT_ONCE", 2**16)
+
+
+def in_file(folder, X):
+    np.save(folder / "X.npy", X)
+    return np.load(folder / "X.npy", mmap_mode="r")
+
+
+def separable(n, d, dtype, shift=0.0):
+    X = np.random.default_rng(0).normal(size=(n, d)) + shift
+    y = np.arange(n) % 2
+    X[:, 0] += 20 * y
+    return X.astype(dtype), y
+
+
+def traced_peak(call):
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_counts_as_mapped(small, tmp_path):
+    X, _ = separable(2000, 20, np.float32)
+    there = in_file(tmp_path, X)
+    assert is_mapped(there) and is_mapped(np.asarray(there)) and is_mapped(there[5:])
+    assert not is_mapped(there[:10]) and not is_mapped(X) and not is_mapped([[1.0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("options", [{}, {"class_weight": {0: 1, 1: 2}}, {"kernel": "linear"}])
+def test_no_copy_of_a_mapped_array_is_made(small, tmp_path, dtype, options):
+    X, y = separable(4000, 500, dtype)
+    weights = np.linspace(0.5, 1, len(y)) if options else None
+    model = SVC(cache_size=0.1, n_jobs=1, **options)
+    model.fit(X[:600], y[:600])  # what is compiled and kept for later fits
+    there = in_file(tmp_path, X)
+    peak = traced_peak(lambda: model.fit(there, y, weights))
+    assert model.fit_report_.status == "converged"
+    # Tiles of 1,024 rows in float64, vectors over the samples; not 4,000 rows in either type.
+    assert peak < X.size * 4 * 0.9
+    assert (
+        traced_peak(
+            lambda: SVC(cache_size=0.1, n_jobs=1, **options).fit(X.astype(np.float64), y, weights)
+        )
+        > X.size * 4
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shift", [0.0, 100.0])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+def test_a_mapped_array_gives_the_model_of_the_same_array(small, tmp_path, dtype, shift, kernel):
+    X, y = separable(1500, 20, dtype, shift)
+    y = (y + (np.arange(len(y)) % 11 == 0)) % 3
+    options = {"kernel": kernel, "C": 0.1, "tol": 1e-6, "gamma": 1e-3}
+    here = SVC(**options).fit(X, y)
+    there = SVC(**options).fit(in_file(tmp_path, X), y)
+    assert there.fit_report_.status == "converged"
+    assert_array_equal(here.support_, there.support_)
+    assert_allclose(here.decision_function(X), there.decision_function(X), atol=1e-4)
+    assert_array_equal(here.predict(X), there.predict(in_file(tmp_path, X)))
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_kernel_values_of_a_mapped_array(small, tmp_path, dtype, shift):
+    """Blocks, products and subsets, in both precisions, have the values of the array itself."""
+    X, _ = separable(3000, 20, np.float64)
+    X[::2] += shift  # two far clusters: no mean helps
+    there = in_file(tmp_path, X)
+    function = KernelFunction("rbf", 0.05)
+    plain, matrix = (FeatureKernelMatrix(A, function, dtype) for A in (X, there))
+    assert isinstance(matrix._samples, MappedSamples)
+    rows, some = np.arange(0, 3000, 300), np.arange(1, 3000, 2)
+    factors = np.linspace(-1, 1, len(some))
+    for precise in (True, False):
+        assert_allclose(
+            matrix.multiply(some, factors, precise=precise),
+            plain.multiply(some, factors, precise=precise), atol=1e-5,
+        )  # fmt: skip
+    part, expected = matrix.restrict(some), plain.restrict(some)
+    assert isinstance(part._samples, MappedSamples)
+    assert type(matrix.restrict(rows)._samples) is DenseSamples
+    for one, other in ((matrix, plain), (part, expected)):
+        chosen = rows % one.n
+        assert_allclose(one.block(chosen), other.block(chosen), atol=1e-6)
+        assert_allclose(one.diagonal(), other.diagonal())
+    double, wanted = (one.restrict(some, np.float64) for one in (matrix, plain))
+    assert_allclose(double.block(rows % double.n), wanted.block(rows % wanted.n), atol=1e-12)
+
+
+def test_a_large_C_takes_float64_rows_of_a_mapped_array(small, tmp_path):
+    X, y = separable(1200, 20, np.float32)
+    y = np.where(np.random.default_rng(1).random(len(y)) < 0.1, 1 - y, y)
+    model = SVC(C=1e6, gamma=1e-3, max_iter=20_000)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(in_file(tmp_path, X), y)
+    assert np.isfinite(model.decision_function(X)).all()
