@@ -9,6 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import SVC
 from maxmargin.estimators import spread
+from maxmargin.io import read_data
+from maxmargin.io.files import DataError
 from maxmargin.kernels import feature_matrix
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
@@ -123,3 +125,61 @@ def test_a_large_C_takes_float64_rows_of_a_mapped_array(small, tmp_path):
     with pytest.warns(ConvergenceWarning):
         model.fit(in_file(tmp_path, X), y)
     assert np.isfinite(model.decision_function(X)).all()
+
+
+# Parquet.
+
+
+@pytest.fixture
+def parquet(monkeypatch, tmp_path):
+    """A function that writes a table of several row groups, and reads it a few rows at a time."""
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    from maxmargin.io import parquet_data
+
+    monkeypatch.setattr(parquet_data, "_BYTES_IN_MEMORY", 2**16)
+    monkeypatch.setattr(parquet_data, "_VALUES_AT_ONCE", 2**13)
+
+    def write(X, y):
+        columns = {f"x{number}": column for number, column in enumerate(X.T)} | {"y": y}
+        write_table(arrow.table(columns), tmp_path / "data.parquet", row_group_size=500)
+        return tmp_path / "data.parquet"
+
+    return write
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_parquet_is_read_a_part_at_a_time_into_a_file_that_is_gone(
+    parquet, tmp_path, monkeypatch, dtype
+):
+    X, y = separable(4000, 100, dtype)
+    path = parquet(X, np.array(["no", "yes"])[y])
+    read_data(path, label="y")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = sorted(tmp_path.iterdir())
+    found = []
+    peak = traced_peak(lambda: found.append(read_data(path, label="y")))
+    (data,) = found
+    assert isinstance(data.X, np.memmap) and data.X.dtype == dtype
+    assert peak < X.nbytes / 4
+    assert sorted(tmp_path.iterdir()) == before
+    assert_array_equal(data.X, X)
+    assert_array_equal(data.y, np.array(["no", "yes"])[y])
+    assert list(data.feature_names)[:2] == ["x0", "x1"]
+
+
+def test_parquet_trains_as_the_same_array_does(small, parquet):
+    X, y = separable(1500, 30, np.float64)
+    y = np.where(np.arange(len(y)) % 7 == 0, 1 - y, y)
+    data = read_data(parquet(X, y), label="y")
+    assert is_mapped(data.X)
+    model, expected = (SVC(gamma=1e-3).fit(A, y) for A in (data.X, X))
+    assert_array_equal(model.support_, expected.support_)
+
+
+def test_a_missing_value_in_a_later_part_of_a_parquet_file_is_named_by_its_row(parquet):
+    X, y = separable(1500, 30, np.float64)
+    X[1234, 7] = np.nan
+    with pytest.raises(DataError, match="row 1235: column 'x7' is missing or infinite"):
+        read_data(parquet(X, y), label="y")
