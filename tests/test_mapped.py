@@ -183,3 +183,15 @@ def test_a_missing_value_in_a_later_part_of_a_parquet_file_is_named_by_its_row(p
     X[1234, 7] = np.nan
     with pytest.raises(DataError, match="row 1235: column 'x7' is missing or infinite"):
         read_data(parquet(X, y), label="y")
+
+
+def test_the_symmetric_matrix_of_a_mapped_array(small, tmp_path):
+    X, _ = separable(1500, 20, np.float64)
+    matrix, plain = (
+        FeatureKernelMatrix(A, KernelFunction("rbf", 0.05), np.float64)
+        for A in (in_file(tmp_path, X), X)
+    )
+    found, expected = np.empty((2, 1500, 1500))
+    for one, out in ((matrix, found), (plain, expected)):
+        one.fill_symmetric(out)
+    assert_allclose(found, expected, atol=1e-12)

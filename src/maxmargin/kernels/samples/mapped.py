@@ -19,7 +19,7 @@ def is_mapped(X) -> bool:
     """Whether X is a large array in a mapped file, of which there should be no copy in memory."""
     if not isinstance(X, np.ndarray) or X.nbytes <= COPIED_BYTES:
         return False
-    owner = X
+    owner: np.ndarray | None = X
     while isinstance(owner, np.ndarray):
         if isinstance(owner, np.memmap):
             return True
@@ -69,8 +69,9 @@ class MappedSamples(DenseSamples):
         held.X, held.norms, held.largest_norm = self.X, self.norms, self.largest_norm
         return held
 
-    def subset(self, index: np.ndarray, dtype=None) -> DenseSamples:
+    def subset(self, index: np.ndarray | slice, dtype=None) -> DenseSamples:
         """Some samples, in memory if they are few; of another type where one is given."""
+        index = np.arange(self.n)[index] if isinstance(index, slice) else index
         numbers = index if self._index is None else self._index[index]
         part = MappedSamples(
             self._mapped, self.dtype if dtype is None else dtype, self.mean, numbers
@@ -82,8 +83,7 @@ class MappedSamples(DenseSamples):
             return part.in_memory()
         return part
 
-    def part(self, rows: slice) -> DenseSamples:
-        return self.subset(np.arange(rows.start, rows.stop))
+    part = subset
 
     def products(self, left, columns: slice, out: np.ndarray) -> None:
         for here, there in _parts(columns):
