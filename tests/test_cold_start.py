@@ -7,10 +7,11 @@ import sys
 import time
 
 import pytest
+from numba import njit
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
-from maxmargin import SVC, clock
+from maxmargin import SVC, clock, compiled
 from maxmargin.clock import compile_seconds, working_time
 
 FIT = """
@@ -54,6 +55,45 @@ def test_compiled_once_and_shared_between_processes(tmp_path):
         assert 0 < answer["compile_seconds"] < answer["seconds"]
         assert answer["problem"] < answer["seconds"] - answer["compile_seconds"] + 1e-3
     assert first["compile_seconds"] > third["compile_seconds"]
+
+
+SMALL_FIT = """
+import json
+import numpy as np
+from numba.core import event
+from maxmargin import SVC
+X = np.random.default_rng(0).normal(size=(60, 3))
+with event.install_recorder("numba:compile") as compiled:
+    SVC().fit(X, X[:, 0] > 0)
+print(json.dumps([one.data["dispatcher"].py_func.__name__ for _, one in compiled.buffer]))
+"""
+
+
+@pytest.mark.slow
+def test_a_small_fit_compiles_only_what_it_takes(tmp_path):
+    """Neither steps for a few samples, nor those of hard problems, nor rows on demand."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", SMALL_FIT]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    compiled = set(json.loads(done.stdout))
+    assert {"solve_problems", "pair_steps"} <= compiled
+    assert not compiled & {"steps_of_few", "steps_of_active", "fetch", "_make_feasible"}
+
+
+def test_parts_are_compiled_into_what_calls_them():
+    """A part has no machine code, a leaf has; both compute the same."""
+    leaf = compiled.leaf(cache=False)(lambda x: 2.0 * x + 1.0)
+    part = compiled.part_of(leaf)
+    through = njit(lambda x: part(x))
+    assert through(3.0) == leaf(3.0) == 7.0
+    [made] = part.overloads.values()
+    assert not made.library._codegen._engine.is_symbol_defined(made.fndesc.llvm_func_name)
+    # What is linked in may call parts itself, and may raise.
+    inner = compiled.inner()(lambda x: part(x) if x > 0.0 else 1.0 / x)
+    outer = njit(lambda x: inner(x) + part(x))
+    assert outer(3.0) == 14.0
+    with pytest.raises(ZeroDivisionError):
+        outer(0.0)
 
 
 def test_processes_take_turns(monkeypatch, tmp_path):

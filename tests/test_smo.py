@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 
@@ -216,8 +217,11 @@ def test_a_tol_out_of_reach_is_reported_as_stalled():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_steps_stay_within_bounds_where_values_overflowed(dtype):
     """What is not a number equals nothing: the search for its place must still end at one."""
-    assert pair_steps.first_place(np.full(5, np.nan, np.float32), np.float32(1.0)) == 0
+    of_place, of_sum = pair_steps.first_place, pair_steps.first_sum
+    first_place = njit(lambda values, wanted: of_place(values, wanted))
+    first_sum = njit(lambda residual, penalty, wanted: of_sum(residual, penalty, wanted))
+    assert first_place(np.full(5, np.nan, np.float32), np.float32(1.0)) == 0
     nothing = np.full(5, np.nan, dtype)
-    assert pair_steps.first_sum(nothing, np.zeros(5, np.float32), 1.0) == 0
+    assert first_sum(nothing, np.zeros(5, np.float32), 1.0) == 0
     values = np.array([3, 7, 7, 2, 7], dtype)
-    assert pair_steps.first_sum(values, np.zeros(5, np.float32), 7.0) == 1
+    assert first_sum(values, np.zeros(5, np.float32), 7.0) == 1

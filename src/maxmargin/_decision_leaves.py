@@ -6,18 +6,19 @@ Pairs are numbered as in LIBSVM: (0, 1), (0, 2), …, (1, 2), …
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from maxmargin.compiled import leaf
 
 _SUM = {"reassoc", "contract", "nsz"}
 
 
-@njit(cache=True, nogil=True, inline="always")
+@leaf(inline="always")
 def _pair(first, second, n_classes):
     """Number of the pair of two classes, first < second."""
     return first * (2 * n_classes - first - 1) // 2 + second - first - 1
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def add_class_blocks(blocks, numbers, begins, bounds, n_classes, values, tile):
     """tile += coefficients @ values for support vectors that are stored class by class.
 
@@ -60,7 +61,7 @@ def add_class_blocks(blocks, numbers, begins, bounds, n_classes, values, tile):
                     target[r] += source[r]
 
 
-@njit(cache=True, nogil=True, fastmath=_SUM)
+@leaf(fastmath=_SUM)
 def _dot(a, b):
     total = 0.0
     for t in range(a.size):
@@ -68,7 +69,7 @@ def _dot(a, b):
     return total
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def add_class_blocks_of_few(blocks, numbers, begins, bounds, n_classes, values, tile):
     """The same for few samples, without BLAS; `values` has shape (n_samples, n_vectors)."""
     n_samples = values.shape[0]
@@ -95,7 +96,7 @@ def add_class_blocks_of_few(blocks, numbers, begins, bounds, n_classes, values, 
         start_of_block += others * (stop - start)
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def products_of_few(left, right, out):
     """out[i, r] = ⟨left row i, right row r⟩, without waking the threads of BLAS."""
     for i in range(left.shape[0]):
@@ -103,7 +104,7 @@ def products_of_few(left, right, out):
             out[i, r] = _dot(left[i], right[r])
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def votes(tile, n_classes):
     """The class with most pairwise wins for each sample; of equals the first, as in LIBSVM."""
     n_samples = tile.shape[1]
@@ -125,7 +126,7 @@ def votes(tile, n_classes):
     return best
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def confidences(tile, n_classes):
     """Wins per class plus its sum of decision values, squeezed into (−⅓, ⅓).
 

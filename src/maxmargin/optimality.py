@@ -9,8 +9,8 @@ import weakref
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled import leaf
 from maxmargin.problem import Problem
 
 # Parts of its range that a β may be beyond its bound, and of Σ|β| that a sum may be off.
@@ -138,7 +138,7 @@ def infeasibility_of(beta: np.ndarray, lower, upper, totals: tuple[float, ...] =
     return max(beyond, off / scale if off > 0 else 0.0)
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def feasibility(beta, lower, upper):
     """Largest part of its range that a β is beyond its bound; Σβ, Σβ⁺, Σβ⁻."""
     beyond, positive, negative, total = 0.0, 0.0, 0.0, 0.0
@@ -156,7 +156,7 @@ def feasibility(beta, lower, upper):
     return beyond, total, positive, negative
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def gap_of(beta, residual, lower, upper, epsilon, positive_level, negative_level):
     """The part of the duality gap of some samples: what each could still gain alone.
 
@@ -212,7 +212,7 @@ def violation_and_intercept(
     return pair_and_level(*extremes(beta, residual, lower, upper, 0.0, False)[:4])
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def pair_and_level(highest, lowest, total, n_free):
     """The violation of the maximal pair, and the multiplier that goes with it."""
     level = total / n_free if n_free else 0.5 * (highest + lowest)
@@ -224,7 +224,7 @@ def pair_and_level(highest, lowest, total, n_free):
     return max(0.0, highest - lowest), level
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def extremes(beta, residual, lower, upper, epsilon, by_sign):
     """Highest residual of samples that can grow, lowest of samples that can shrink, and the sum
     and number of the free ones; then the same of the second sum.

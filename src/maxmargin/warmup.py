@@ -9,9 +9,9 @@ import scipy.sparse as sp
 
 from maxmargin.clock import compile_seconds, watch_compiler
 
-# Numbers of samples that take the paths of the default solver: to the exact optimum, all kernel
-# values in memory, rows on demand, and the block method.
-_SIZES = (50, 300, 900, 3000)
+# Numbers of samples that take the paths of the default solver: steps for a few, all kernel values
+# in memory, rows on demand, and the block method.
+_SIZES = (20, 300, 900, 3000)
 
 
 def warm_up() -> float:
@@ -37,7 +37,9 @@ def warm_up() -> float:
         for samples in (few, thin[:900]):
             SVC().fit(samples, many).predict(samples)
         SVC(kernel="linear").fit(X, y).predict(X)
-        SVC(C=1e4).fit(X[:1500], rng.integers(0, 2, 1500))  # second-order steps
+        for n in (300, 1500):  # many steps, second-order steps
+            SVC(C=1e4).fit(X[:n], rng.integers(0, 2, n))
+        SVC(warm_start=True).fit(few, y[:900]).fit(few, y[:900])
         SVR().fit(X, X[:, 0]).predict(X)
         OneClassSVM().fit(X).predict(X)
         SVCSearch({"C": [1.0, 10.0]}, cv=2).fit(few, y[:900])

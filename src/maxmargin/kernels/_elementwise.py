@@ -11,8 +11,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
+
+from maxmargin.compiled import leaf, part_of
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.693145751953125
@@ -26,7 +28,7 @@ _SMALLEST_32 = -87.0
 _SMALLEST_64 = -708.0
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "arcp"})
+@leaf(fastmath={"contract", "nsz", "arcp"})
 def _rbf32(products, row_norms, column_norms, gamma):
     one = np.float32(1.0)
     magic = np.float32(_MAGIC_32)
@@ -63,7 +65,7 @@ def _rbf32(products, row_norms, column_norms, gamma):
             row[j] = p * scale if kept else np.float32(0.0)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "arcp"})
+@leaf(fastmath={"contract", "nsz", "arcp"})
 def _rbf64(products, row_norms, column_norms, gamma):
     n_rows, n_columns = products.shape
     for i in range(n_rows):
@@ -93,23 +95,26 @@ def _rbf64(products, row_norms, column_norms, gamma):
             row[j] = p * scale if kept else 0.0
 
 
+_rbf32_part, _rbf64_part = part_of(_rbf32), part_of(_rbf64)
+
+
 def rbf_inplace(products, row_norms, column_norms, gamma):
     """exp(−γ(‖a‖² + ‖b‖² − 2⟨a, b⟩)), never above 1 whatever the rounding."""
-    leaf = _rbf32 if products.dtype == np.float32 else _rbf64
-    leaf(products, row_norms, column_norms, gamma)
+    pass_over = _rbf32 if products.dtype == np.float32 else _rbf64
+    pass_over(products, row_norms, column_norms, gamma)
 
 
 @overload(rbf_inplace)
 def _rbf_in_compiled_code(products, row_norms, column_norms, gamma):
-    leaf = _rbf32 if products.dtype == types.float32 else _rbf64
+    pass_over = _rbf32_part if products.dtype == types.float32 else _rbf64_part
 
     def call(products, row_norms, column_norms, gamma):
-        leaf(products, row_norms, column_norms, gamma)
+        pass_over(products, row_norms, column_norms, gamma)
 
     return call
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@leaf(error_model="numpy")
 def polynomial_inplace(products, gamma, coef0, degree):
     """(γ⟨a, b⟩ + coef0)^degree for a whole degree, by repeated squaring."""
     one = products.dtype.type(1)
@@ -137,7 +142,7 @@ def polynomial_inplace(products, gamma, coef0, degree):
                 row[j] = result
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def sigmoid_inplace(products, gamma, coef0):
     """tanh(γ⟨a, b⟩ + coef0)."""
     n_rows, n_columns = products.shape
@@ -145,3 +150,6 @@ def sigmoid_inplace(products, gamma, coef0):
         row = products[i]
         for j in range(n_columns):
             row[j] = math.tanh(gamma * row[j] + coef0)
+
+
+polynomial_part, sigmoid_part = part_of(polynomial_inplace), part_of(sigmoid_inplace)

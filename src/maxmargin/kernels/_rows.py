@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from maxmargin.compiled import leaf
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def gather_block(rows, slots, columns, out, targets):
     """out[targets[a], b] = rows[slots[a], columns[b]]; unsigned columns save a test each."""
     for a in range(slots.size):
@@ -16,7 +17,7 @@ def gather_block(rows, slots, columns, out, targets):
             target[b] = row[columns[b]]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+@leaf(fastmath={"contract", "nsz"})
 def subtract_rows(residual, rows, slots, change, start, stop):
     """residual[start:stop] −= Σ_k change[k] · rows[slots[k], start:stop], summed in float64.
 

@@ -15,10 +15,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic, overload
 
-from maxmargin.kernels._elementwise import polynomial_inplace, rbf_inplace, sigmoid_inplace
+from maxmargin.compiled import leaf, part_of
+from maxmargin.kernels._elementwise import polynomial_part, rbf_inplace, sigmoid_part
 from maxmargin.kernels.functions import KernelFunction
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _products_of_type(table, sample, start, stop, unit, out):
     return shared_bits if isinstance(table.dtype, types.Integer) else sum_over_features
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@leaf(fastmath={"contract"})
 def kernel_values(table, norms, unit, kind, gamma, coef0, degree, sample, norm, start, out):
     """Kernel values of one sample with the samples from `start` on, until `out` is full.
 
@@ -168,6 +169,9 @@ def kernel_values(table, norms, unit, kind, gamma, coef0, degree, sample, norm, 
     if kind == RBF:
         rbf_inplace(tile, norm, norms[start:stop], gamma)
     elif kind == POLYNOMIAL:
-        polynomial_inplace(tile, gamma, coef0, degree)
+        polynomial_part(tile, gamma, coef0, degree)
     elif kind == SIGMOID:
-        sigmoid_inplace(tile, gamma, coef0)
+        sigmoid_part(tile, gamma, coef0)
+
+
+kernel_values_part = part_of(kernel_values)

@@ -12,8 +12,8 @@ loop that needs a row that is not there returns and says so.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled import inner, leaf
 from maxmargin.solvers.common.vector import fast_max, fast_min
 
 # Why a loop returned.
@@ -44,7 +44,7 @@ def penalties_of(beta, lower, upper, epsilon: float, by_sign: bool, tol: float):
     return grow, shrink
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _penalise(t, beta, lower, upper, epsilon, grow_penalty, shrink_penalty):
     """Penalties of one sample: the slope of −ε|β| where β may move in that direction, else ∓∞.
 
@@ -63,7 +63,7 @@ def _penalise(t, beta, lower, upper, epsilon, grow_penalty, shrink_penalty):
         shrink_penalty[1, t] = shrink if value <= 0.0 else np.inf
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _penalise_all(beta, lower, upper, epsilon, grow_penalty, shrink_penalty):
     for t in range(beta.size):
         _penalise(t, beta, lower, upper, epsilon, grow_penalty, shrink_penalty)
@@ -73,7 +73,7 @@ def _penalise_all(beta, lower, upper, epsilon, grow_penalty, shrink_penalty):
 # which would keep them from being vectorised.
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@inner(fastmath=_FAST)
 def update_block(residual, row_i, row_j, delta, grow_penalty, shrink_penalty):
     """Residual of one block after a step; its largest growing and least shrinking value."""
     kind = residual.dtype.type
@@ -86,7 +86,7 @@ def update_block(residual, row_i, row_j, delta, grow_penalty, shrink_penalty):
     return highest, lowest
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@inner(fastmath=_FAST)
 def extremes_of_block(residual, grow_penalty, shrink_penalty):
     kind = residual.dtype.type
     highest, lowest = kind(-np.inf), kind(np.inf)
@@ -97,7 +97,7 @@ def extremes_of_block(residual, grow_penalty, shrink_penalty):
 
 
 # Python's error model would test each divisor for zero, and keep the loop from being vectorised.
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@inner(fastmath=_FAST, error_model="numpy")
 def gains_of_block(residual, shrink_penalty, row_i, diagonal, diagonal_i, highest, least, gains):
     """Decrease (f_i − f_t)² / (K_ii + K_tt − 2K_it) of the pairs (i, t), in single precision."""
     best, highest = np.float32(0.0), residual.dtype.type(highest)
@@ -111,7 +111,7 @@ def gains_of_block(residual, shrink_penalty, row_i, diagonal, diagonal_i, highes
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _second_order_partner(residual, shrink_penalty, row_i, diagonal, i, highest, least, gains):
     """The partner of i by second-order information (the paper's heuristic, step 2), or −1."""
     n = residual.size
@@ -139,7 +139,7 @@ def _second_order_partner(residual, shrink_penalty, row_i, diagonal, i, highest,
 # overflowed there may be none: then it is the first place, which is at least one.
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def first_place(values, wanted):
     """Index of the first value that is the wanted one."""
     index = _NOWHERE
@@ -148,7 +148,7 @@ def first_place(values, wanted):
     return np.int64(index) if index < _NOWHERE else 0
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def first_sum(residual, penalty, wanted):
     """Index of the first sample whose residual and penalty have the wanted sum."""
     kind = residual.dtype.type
@@ -159,7 +159,7 @@ def first_sum(residual, penalty, wanted):
     return np.int64(index) if index < _NOWHERE else 0
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _best_pair(rows, slot_of, residual, grow_penalty, shrink_penalty, n, least):
     """The pair of the largest second-order decrease among all pairs; needs every row."""
     best = 0.0
@@ -182,7 +182,7 @@ def _best_pair(rows, slot_of, residual, grow_penalty, shrink_penalty, n, least):
     return best_i, best_j
 
 
-@njit(cache=True, nogil=True)
+@inner()
 def _extremes(residual, grow_penalty, shrink_penalty):
     """The largest growing and least shrinking value, and the blocks that they are in."""
     highest, lowest, high_block, low_block = -np.inf, np.inf, 0, 0
@@ -200,7 +200,7 @@ def _extremes(residual, grow_penalty, shrink_penalty):
     return highest, lowest, high_block, low_block
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def smo_steps(
     rows, slot_of, last_used, clock, diagonal, beta, residual, lower, upper,
     grow_penalties, shrink_penalties, epsilon, tol, max_steps, selection,
@@ -331,7 +331,7 @@ def steps_on_block(
     )[1]  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def likely_next(residual, grow_penalty, shrink_penalty, slot_of, first, count):
     """`first` and up to `count` samples whose rows are missing and that violate most.
 

@@ -7,7 +7,8 @@ residuals are in the first rounds. Here their leading bits are counted instead.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from maxmargin.compiled import leaf
 
 # Leading bits of a value in single precision that are counted, in two rounds of eleven: values
 # that share them differ by less than a part in eight thousand, and count as equal.
@@ -16,7 +17,7 @@ _BINS = 2**_BITS
 _UNCOUNTED = 32 - 2 * _BITS
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def largest(values, allowed, count):
     """Numbers, in order, of the `count` largest values among those allowed, or of all these.
 
@@ -54,7 +55,7 @@ def largest(values, allowed, count):
     return chosen
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _bin_of_last(counts, wanted):
     """The bin of the `wanted`-th largest value, and how many of that bin are among those wanted."""
     bin_ = counts.size - 1

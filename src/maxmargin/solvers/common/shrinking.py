@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from maxmargin import constants
+from maxmargin.compiled import leaf
 from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem
 
@@ -20,7 +20,7 @@ def settled(
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def settled_samples(beta, residual, lower, upper, epsilon, by_sign, positive, negative, margin):
     at_rest = np.empty(beta.size, np.bool_)
     for t in range(beta.size):

@@ -21,7 +21,8 @@ from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.in_memory import InMemoryKernel
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import n_threads, run_blocks
-from maxmargin.solvers.pairs.problems import solve_problems
+from maxmargin.solvers.pairs.problems import MANY_STEPS, solve_problems
+from maxmargin.solvers.pairs.steps import SMALL
 
 # Problems of few samples leave hardly a kernel value unused.
 _FEW_SAMPLES = 64
@@ -167,6 +168,9 @@ def solve_batch(
     )
     if values is None:
         return None
+    # What is None is not compiled: most fits need little of it.
+    begun = None if coefficients is None else True
+    few = True if sizes.min() <= SMALL else None
     if coefficients is None:
         coefficients = np.zeros(batch.shape)
     if coefficients.shape != batch.shape or coefficients.dtype != np.float64:
@@ -184,12 +188,19 @@ def solve_batch(
         start = working_time()
         stopped = should_stop()
         with values.lent() as lent:
-            solve_problems(  # type: ignore[call-arg]
-                batch.problems, part.start, part.stop, batch.bounds, batch.codes, batch.costs,
-                diagonal, batch.by_pair, coefficients, *lent,
-                batch.tol, batch.refine, 0 if stopped else max_steps, _BUDGET,
-                found.counts, found.numbers,
-            )  # fmt: skip
+
+            def call(begin: int, end: int, *variant: bool | None) -> None:
+                solve_problems(  # type: ignore[call-arg]
+                    batch.problems, begin, end, batch.bounds, batch.codes, batch.costs,
+                    diagonal, batch.by_pair, coefficients, *lent,
+                    batch.tol, batch.refine, 0 if stopped else max_steps, _BUDGET,
+                    found.counts, found.numbers, *variant,
+                )  # fmt: skip
+
+            # Rows that were computed on demand would be lost between two calls.
+            call(part.start, part.stop, begun, few, lent[1])
+            for number in np.flatnonzero(found.status[part] == MANY_STEPS) + part.start:
+                call(number, number + 1, None, None, True)
         found.stopped[part] = stopped
         found.seconds[part] = (working_time() - start) / (part.stop - part.start)
 
@@ -221,9 +232,8 @@ class _AllValues:
                 kernel.fill_symmetric(values)
             else:
                 kernel.block(np.arange(kernel.n), dtype=np.float64, out=values)
-        store = np.empty(0, np.int64), np.empty(0, np.int32)
         source = None, None, None, None, 0.0, 0, 0.0, 0.0, 0
-        self._lent = values.reshape(-1), None, 0, 0, *store, *source
+        self._lent = values.reshape(-1), None, 0, 0, None, None, *source
         self._computed = kernel.evaluations - before
 
     @contextmanager
@@ -238,15 +248,19 @@ class _RowsOnDemand:
     """Rows that are computed when a step wants them: within groups for all, others for one."""
 
     def __init__(self, source: tuple, sizes: np.ndarray, of_group: np.ndarray, memory: int):
-        self._source = (*source[:4], *source[4])
+        table, one_by_one, features, norms, parameters = source
+        by_products = features if features.size > 0 else None
+        self._source = table, one_by_one, by_products, norms, *parameters
         threads, total = min(n_threads(), len(sizes)), memory // 8
         shared = int((of_group**2).sum()) if len(sizes) > 1 else 0
         self._shares = 0 < shared <= total // 2
         if not self._shares:
             shared = 0
         private = min((total - shared) // threads, int(sizes.max()) ** 2)
-        at = np.cumsum(of_group**2) - of_group**2 if self._shares else np.full(len(of_group), -1)
-        self._store = at, np.zeros(int(of_group.sum()), np.int32)
+        self._store: tuple = None, None
+        if self._shares:
+            at = np.cumsum(of_group**2) - of_group**2
+            self._store = at, np.zeros(int(of_group.sum()), np.int32)
         self._memory = np.empty(shared + private * threads)
         self._rooms = deque(
             (shared + number * private, shared + (number + 1) * private)

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from maxmargin import constants
-from maxmargin.compiled import inner
-from maxmargin.optimality import FEASIBLE, extremes, feasibility, gap_of, pair_and_level
+from maxmargin import constants, optimality
+from maxmargin.compiled import inner, leaf, part_of
+from maxmargin.optimality import FEASIBLE
 from maxmargin.solvers.pairs.rows import fetch
 from maxmargin.solvers.pairs.steps import (
     LIMIT,
@@ -23,8 +22,9 @@ from maxmargin.solvers.pairs.steps import (
     steps_of_few,
 )
 
-# What became of a problem; one that is hard is left to another solver.
-CONVERGED, STEP_LIMIT, HARD = 0, 1, 2
+# What became of a problem. One that is hard is left to another solver; one that takes many steps
+# goes on without the samples at rest, by code that few problems need and that is compiled apart.
+CONVERGED, STEP_LIMIT, HARD, MANY_STEPS = 0, 1, 2, 3
 # How often the steps begin again from an exact residual.
 _PASSES = 5
 # Kernel values that steps read in the time of second-order steps of the block method, which are
@@ -41,13 +41,16 @@ _ROUNDING = 1e-14
 _ZERO = np.int64(0)
 _EPSILON = float(np.finfo(np.float64).eps)
 
+_extremes, _pair_and_level = part_of(optimality.extremes), part_of(optimality.pair_and_level)
+_feasibility, _gap_of = part_of(optimality.feasibility), part_of(optimality.gap_of)
 
-@njit(cache=True, nogil=True)
+
+@leaf()
 def solve_problems(
     problems, begin, end, bounds, codes, costs, all_diagonal, by_pair, coefficients,
     memory, on_demand, room_start, room_stop, shared_at, ready,
     table, samples, features, norms, unit, kind, gamma, coef0, degree,
-    tol, refine, max_steps, budget, counts, numbers,
+    tol, refine, max_steps, budget, counts, numbers, begun, few, shrinking,
 ):  # fmt: skip
     """Solve the problems from `begin` to `end`, each to its certificate.
 
@@ -64,18 +67,21 @@ def solve_problems(
     on_demand : True where rows are computed when they are wanted; None where all values are in
         memory, and then the code that computes rows is not even compiled
     room_start, room_stop : the part of the memory for these problems
-    shared_at, ready : what is kept within groups, see `fetch`
+    shared_at, ready : what is kept within groups, see `fetch`; None where nothing is
     table, samples, features, norms, unit, kind, gamma, coef0, degree : what values are computed
-        from
+        from; features are None where rows are computed one by one
     tol, refine, max_steps, budget : whether to go on to the exact optimum; the last is of kernel
         values that the steps of a problem may read
     counts : an array with an entry per problem: status, n_iter, evaluations, n_support, n_bounded
     numbers : the same: objective, duality gap, KKT violation, intercept
+    begun : True where `coefficients` are a start other than zero; None where they are zero, or
+        where this call goes on with what another one left
+    few : True where some problems have no more than SMALL samples, else None
+    shrinking : True where problems that take many steps go on, after the steps in `counts`; None
+        where they end as MANY_STEPS
     """
-    source = table, samples, features, norms, (unit, kind, gamma, coef0, degree)
-    room, store, limits = (
-        (room_start, room_stop), (shared_at, ready), (tol, refine, max_steps, budget)
-    )  # fmt: skip
+    source = table, samples, norms, (unit, kind, gamma, coef0, degree)
+    room, limits = (room_start, room_stop), (tol, refine, max_steps, budget)
     largest = 0
     for p in range(begin, end):
         largest = max(largest, _size(problems[p], bounds))
@@ -102,11 +108,13 @@ def solve_problems(
             beta[t] = coefficients[row_g if t < first else row_h, s]
             rows[0][t] = s * codes.size + place[0] if on_demand is None else -1
             rows[1][t] = s * codes.size + h_start if on_demand is None else -1
-        _make_feasible(beta, lower, upper)
+        if begun is not None:
+            _make_feasible(beta, lower, upper)
         vectors = beta, residual, lower, upper, diagonal
         status, steps, computed = _solve(
-            place, vectors, linear, rows, memory, on_demand, store, room, source, limits, small
-        )
+            place, vectors, linear, rows, memory, on_demand, shared_at, ready, room, source,
+            features, limits, small, few, shrinking, counts[1, p], counts[2, p],
+        )  # fmt: skip
         support, bounded, product = 0, 0, 0.0
         for t in range(n):
             s, row = (place[0] + t, row_g) if t < first else (h_start + t - first, row_h)
@@ -118,7 +126,7 @@ def solve_problems(
         counts[0, p], counts[1, p], counts[2, p] = status, steps, computed
         counts[3, p], counts[4, p] = support, bounded
         numbers[0, p], numbers[2, p], numbers[3, p] = -0.5 * product, violation, intercept
-        numbers[1, p] = gap_of(beta, residual, lower, upper, 0.0, intercept, intercept)
+        numbers[1, p] = _gap_of(beta, residual, lower, upper, 0.0, intercept, intercept)
 
 
 @inner()
@@ -130,9 +138,9 @@ def _size(problem, bounds):
 @inner()
 def _violation_and_intercept(beta, residual, lower, upper):
     """As in the certificate of `optimality.certify`: infinite where β is not feasible."""
-    highest, lowest, total, n_free = extremes(beta, residual, lower, upper, 0.0, False)[:4]
-    violation, intercept = pair_and_level(highest, lowest, total, n_free)
-    beyond, surplus, positive, negative = feasibility(beta, lower, upper)
+    highest, lowest, total, n_free = _extremes(beta, residual, lower, upper, 0.0, False)[:4]
+    violation, intercept = _pair_and_level(highest, lowest, total, n_free)
+    beyond, surplus, positive, negative = _feasibility(beta, lower, upper)
     off = abs(surplus) / (positive - negative) if surplus != 0.0 else 0.0
     if not max(beyond, off) <= FEASIBLE or not np.isfinite(intercept):
         violation = np.inf
@@ -163,23 +171,26 @@ def _make_feasible(beta, lower, upper):
 
 
 @inner()
-def _solve(place, vectors, linear, rows, memory, on_demand, store, room, source, limits, small):
+def _solve(
+    place, vectors, linear, rows, memory, on_demand, shared_at, ready, room, source, features,
+    limits, small, few, shrinking, steps, computed,
+):  # fmt: skip
     """Steps and exact residuals in turn until the certificate agrees: status, steps, values."""
     beta, residual, lower, upper, diagonal = vectors
     tol, refine, max_steps, budget = limits
     n, first = beta.size, place[1] - place[0]
     free, stop = room
     # Of one type from the start: for a literal zero Numba would compile all that is called anew.
-    fetched, computed, steps, passes, worst = _ZERO, _ZERO, _ZERO, 0, np.inf
-    few, all_moved = n <= SMALL, True
-    if few:
+    fetched, passes, worst, all_moved = _ZERO, 0, np.inf, True
+    if few is not None and n <= SMALL:
         free, values = _gather(
-            place, residual, rows, memory, on_demand, store, free, stop, source, small
-        )
+            place, residual, rows, memory, on_demand, shared_at, ready, free, stop, source,
+            features, small,
+        )  # fmt: skip
         if values < 0:
-            return HARD, 0, 0
+            return HARD, _ZERO, _ZERO
         computed += values
-    reason = OPTIMAL
+    reason = LIMIT if steps > 0 else OPTIMAL
     while True:
         # p − Kβ from scratch, from float64 values: the certificate's residual.
         for t in range(n):
@@ -189,8 +200,9 @@ def _solve(place, vectors, linear, rows, memory, on_demand, store, room, source,
                 continue
             if on_demand is not None and rows[0][t] < 0:
                 free, count, values = fetch(
-                    t, place, residual, fetched, memory, store, free, stop, source, *rows
-                )
+                    t, place, residual, fetched, memory, shared_at, ready, free, stop, source,
+                    features, rows[0], rows[1],
+                )  # fmt: skip
                 if count == 0:
                     return HARD, steps, computed
                 fetched += count
@@ -215,20 +227,26 @@ def _solve(place, vectors, linear, rows, memory, on_demand, store, room, source,
         if reason == TOO_MUCH or allowed <= 0:
             return HARD, steps, computed
         most = min(max_steps - steps, allowed, _steps_per_turn(n))
-        target, taken = constants.TARGET * tol, _ZERO
-        if few:
+        target, taken, all_moved = constants.TARGET * tol, _ZERO, True
+        if few is not None and n <= SMALL:
             least = least_curvature(diagonal)
             reason, taken = steps_of_few(small, beta, residual, lower, upper, least, target, most)
-        elif reason == LIMIT:
-            reason, taken = steps_of_active(
-                place, vectors, level, violation, rows, memory, on_demand, store, source, target,
-                most,
-            )  # fmt: skip
-        all_moved = few or taken == 0
-        if all_moved and not few:
+            steps += taken
+            continue
+        if shrinking is None:
+            if reason == LIMIT:
+                return MANY_STEPS, steps, computed
+        else:
+            if reason == LIMIT:
+                reason, taken = steps_of_active(
+                    place, vectors, level, violation, rows, memory, on_demand, shared_at, ready,
+                    source, features, target, most,
+                )  # fmt: skip
+                all_moved = taken == 0
+        if all_moved:
             reason, taken, free, fetched, values = pair_steps(
-                place, vectors, rows, memory, on_demand, store, free, stop, source, fetched,
-                target, most,
+                place, vectors, rows, memory, on_demand, shared_at, ready, free, stop, source,
+                features, fetched, target, most,
             )  # fmt: skip
             computed += values
         steps += taken
@@ -266,7 +284,9 @@ def _subtract(residual, start, stop, memory, at, factor):
 
 
 @inner()
-def _gather(place, residual, rows, memory, on_demand, store, free, stop, source, K):
+def _gather(
+    place, residual, rows, memory, on_demand, shared_at, ready, free, stop, source, features, K
+):  # fmt: skip
     """All kernel values of a few samples in K: first free place, values computed (−1: no room)."""
     n, first, computed = residual.size, place[1] - place[0], 0
     for t in range(n):
@@ -274,8 +294,9 @@ def _gather(place, residual, rows, memory, on_demand, store, free, stop, source,
     for t in range(n):
         if on_demand is not None and rows[0][t] < 0:
             free, count, values = fetch(
-                t, place, residual, t, memory, store, free, stop, source, *rows
-            )
+                t, place, residual, t, memory, shared_at, ready, free, stop, source, features,
+                rows[0], rows[1],
+            )  # fmt: skip
             if count == 0:
                 return free, -1
             computed += values

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.compiled import inner
-from maxmargin.kernels._elementwise import polynomial_inplace, rbf_inplace, sigmoid_inplace
-from maxmargin.kernels.feature_major import POLYNOMIAL, RBF, SIGMOID, TILE, kernel_values
+from maxmargin.kernels._elementwise import polynomial_part, rbf_inplace, sigmoid_part
+from maxmargin.kernels.feature_major import POLYNOMIAL, RBF, SIGMOID, TILE, kernel_values_part
 from maxmargin.solvers.pairs.atomic import load_flag, store_flag
 
 # Rows that are computed together, at most.
@@ -24,21 +24,21 @@ MOST_ROWS = 16
 @inner()
 def _one_row(source, sample, start, stop, memory, at):
     """memory[at:] = kernel values of one sample with those from start to stop."""
-    table, samples, _, norms, parameters = source
+    table, samples, norms, parameters = source
     unit, kind, gamma, coef0, degree = parameters
     own, norm = samples[sample], norms[sample : sample + 1]
     while start < stop:
         size = min(TILE, stop - start)
         out = memory[at : at + size]
-        kernel_values(table, norms, unit, kind, gamma, coef0, degree, own, norm, start, out)
+        kernel_values_part(table, norms, unit, kind, gamma, coef0, degree, own, norm, start, out)
         start += size
         at += size
 
 
 @inner()
-def _some_rows(source, chosen, start, stop, out):
+def _some_rows(source, features, chosen, start, stop, out):
     """out[k] = kernel values of sample chosen[k] with those from start to stop, by one product."""
-    _, _, features, norms, parameters = source
+    _, _, norms, parameters = source
     _, kind, gamma, coef0, degree = parameters
     left, left_norms = np.empty((chosen.size, features.shape[1])), np.empty(chosen.size)
     for k in range(chosen.size):
@@ -50,20 +50,20 @@ def _some_rows(source, chosen, start, stop, out):
     if kind == RBF:
         rbf_inplace(out, left_norms, norms[start:stop], gamma)
     elif kind == POLYNOMIAL:
-        polynomial_inplace(out, gamma, coef0, degree)
+        polynomial_part(out, gamma, coef0, degree)
     elif kind == SIGMOID:
-        sigmoid_inplace(out, gamma, coef0)
+        sigmoid_part(out, gamma, coef0)
 
 
 @inner()
-def _rows(source, chosen, start, stop, memory, at):
+def _rows(source, features, chosen, start, stop, memory, at):
     """Rows of the chosen samples, one after the other in `memory`."""
-    if source[2].shape[0] == 0:
+    if features is None:
         for k in range(chosen.size):
             _one_row(source, chosen[k], start, stop, memory, at + k * (stop - start))
     else:
         out = memory[at : at + chosen.size * (stop - start)]
-        _some_rows(source, chosen, start, stop, out.reshape((chosen.size, stop - start)))
+        _some_rows(source, features, chosen, start, stop, out.reshape((chosen.size, stop - start)))
 
 
 @inner()
@@ -86,7 +86,10 @@ def _shared_rows(source, chosen, start, stop, memory, at, ready):
 
 
 @inner()
-def fetch(t, place, residual, fetched, memory, store, free, stop, source, at_first, at_second):
+def fetch(
+    t, place, residual, fetched, memory, shared_at, ready, free, stop, source, features, at_first,
+    at_second,
+):  # fmt: skip
     """Provide the kernel row of sample t of a problem, and of others where that is cheaper.
 
     Parameters
@@ -94,9 +97,11 @@ def fetch(t, place, residual, fetched, memory, store, free, stop, source, at_fir
     place : first sample, end and number of the problem's groups
     residual : of the problem; the samples next to violate will be wanted next
     fetched : rows that the problem has so far
-    store : where the values within each group begin in `memory` (−1: they are not kept), and
-        whether those of a sample are there
+    shared_at, ready : where the values within each group begin in `memory`, and whether those
+        of a sample are there; None where they are not kept
     free, stop : the part of `memory` for this problem
+    features : of all samples, where rows are computed by matrix products; else None. What stands
+        for None is not compiled
     at_first, at_second : where the two parts of each row begin; set here
 
     Returns
@@ -105,22 +110,19 @@ def fetch(t, place, residual, fetched, memory, store, free, stop, source, at_fir
     """
     g_start, g_stop, h_start, h_stop, g, h = place
     first = g_stop - g_start
-    shared_at, ready = store
     in_first = t < first
     group = g if in_first else h
     own_start, own_stop = (g_start, g_stop) if in_first else (h_start, h_stop)
     other_start, other_stop = (h_start, h_stop) if in_first else (g_start, g_stop)
     own_size, other_size = own_stop - own_start, other_stop - other_start
     shift = own_start if in_first else own_start - first
-    shared = shared_at[group] >= 0
-    wanted = other_size if shared else other_size + own_size
+    wanted = other_size + own_size if shared_at is None else other_size
     if free + wanted > stop:
         return free, 0, 0
-    together = source[2].shape[0] > 0
     chosen = np.empty(MOST_ROWS, np.int64)
     chosen[0] = t
     count = 1
-    if together:
+    if features is not None:
         most = min(MOST_ROWS, 1 + fetched // 2, (stop - free) // max(1, wanted))
         count = _next_to_violate(t, in_first, first, residual, at_first, chosen, most)
     for k in range(count):
@@ -128,16 +130,16 @@ def fetch(t, place, residual, fetched, memory, store, free, stop, source, at_fir
     chosen = chosen[:count]
     other_at, own_at = free, free + count * other_size
     if other_size > 0:
-        _rows(source, chosen, other_start, other_stop, memory, other_at)
-    if shared:
-        _shared_rows(source, chosen, own_start, own_stop, memory, shared_at[group], ready)
+        _rows(source, features, chosen, other_start, other_stop, memory, other_at)
+    if shared_at is None:
+        _rows(source, features, chosen, own_start, own_stop, memory, own_at)
     else:
-        _rows(source, chosen, own_start, own_stop, memory, own_at)
+        _shared_rows(source, chosen, own_start, own_stop, memory, shared_at[group], ready)
     for k in range(count):
         t = chosen[k] - shift
         of_other = other_at + k * other_size
         of_own = own_at + k * own_size
-        if shared:
+        if shared_at is not None:
             of_own = shared_at[group] + (chosen[k] - own_start) * own_size
         at_first[t] = of_own if in_first else of_other
         at_second[t] = of_other if in_first else of_own

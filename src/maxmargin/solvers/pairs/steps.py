@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.compiled import inner
+from maxmargin.compiled import inner, part_of
 from maxmargin.solvers.common.pair_steps import (
     LEAST_CURVATURE,
     LEAST_CURVATURE_SINGLE,
@@ -32,6 +32,7 @@ _MOST_ACTIVE = 1024
 # Why the steps ended: within tol; at the limit; without memory for a row, or beyond the budget.
 OPTIMAL, LIMIT, TOO_MUCH = 0, 1, 2
 _ZERO = np.int64(0)
+_settled_samples = part_of(settled_samples)
 
 
 @inner()
@@ -131,7 +132,8 @@ def _move(i, j, curvature, beta, residual, lower, upper):
 
 @inner()
 def pair_steps(
-    place, vectors, rows, memory, on_demand, store, free, stop, source, fetched, tol, max_steps
+    place, vectors, rows, memory, on_demand, shared_at, ready, free, stop, source, features,
+    fetched, tol, max_steps,
 ):  # fmt: skip
     """Steps until the maximal violating pair is within tol; rows are fetched on the way.
 
@@ -140,7 +142,7 @@ def pair_steps(
     vectors : β, residual, bounds, and float32 diagonal of the problem
     rows : where the two parts of each kernel row begin in `memory`, −1: they are not there
     on_demand : None where no row is missing, see `solve_problems`
-    place, memory, store, free, stop, source, fetched : see `fetch`
+    place, memory, shared_at, ready, free, stop, source, features, fetched : see `fetch`
 
     Returns
     -------
@@ -164,8 +166,8 @@ def pair_steps(
         i = high_block + first_sum(residual[high_block:end], grow[high_block:end], highest)
         if on_demand is not None and at_first[i] < 0:
             free, count, values = fetch(
-                i, place, residual, fetched, memory, store, free, stop, source, at_first,
-                at_second,
+                i, place, residual, fetched, memory, shared_at, ready, free, stop, source, features,
+                at_first, at_second,
             )  # fmt: skip
             if count == 0:
                 return TOO_MUCH, steps, free, fetched, computed
@@ -180,8 +182,8 @@ def pair_steps(
             j = low_block + first_sum(residual[low_block:end], shrink[low_block:end], lowest)
         if on_demand is not None and at_first[j] < 0:
             free, count, values = fetch(
-                j, place, residual, fetched, memory, store, free, stop, source, at_first,
-                at_second,
+                j, place, residual, fetched, memory, shared_at, ready, free, stop, source, features,
+                at_first, at_second,
             )  # fmt: skip
             if count == 0:
                 return TOO_MUCH, steps, free, fetched, computed
@@ -203,7 +205,8 @@ def pair_steps(
 
 @inner()
 def steps_of_active(
-    place, vectors, level, margin, rows, memory, on_demand, store, source, tol, max_steps
+    place, vectors, level, margin, rows, memory, on_demand, shared_at, ready, source, features, tol,
+    max_steps,
 ):  # fmt: skip
     """Steps of the samples that may still move; the residual of the others stays as it was.
 
@@ -212,7 +215,7 @@ def steps_of_active(
     """
     beta, residual, lower, upper, diagonal = vectors
     first, m = place[1] - place[0], _ZERO
-    at_rest = settled_samples(beta, residual, lower, upper, 0.0, False, level, level, margin)
+    at_rest = _settled_samples(beta, residual, lower, upper, 0.0, False, level, level, margin)
     active = np.empty(beta.size, np.int64)
     for t in range(beta.size):
         if not at_rest[t]:
@@ -234,7 +237,7 @@ def steps_of_active(
     alone = _ZERO, _ZERO + m, _ZERO, _ZERO, place[4], place[5]
     reason, steps, _, _, _ = pair_steps(
         alone, (work[0], work[1], work[2], work[3], of_active), (at[0], at[1]), block, on_demand,
-        store, _ZERO, _ZERO, source, _ZERO, tol, max_steps,
+        shared_at, ready, _ZERO, _ZERO, source, features, _ZERO, tol, max_steps,
     )  # fmt: skip
     for a in range(m):
         beta[active[a]] = work[0, a]
