@@ -118,7 +118,7 @@ def always_one_thread() -> bool:
 
 @contextmanager
 def session(threads: int | Callable[[], int]) -> Iterator[None]:
-    """Give the calling thread `threads` threads, and hold BLAS to one a call.
+    """Give the calling thread `threads` threads, and hold BLAS to one per call.
 
     A function is asked for the number again and again. The limit on BLAS is process-wide,
     so overlapping sessions count: the first one sets it and the last one restores what was
@@ -145,7 +145,7 @@ def session(threads: int | Callable[[], int]) -> Iterator[None]:
 
 
 def _limit_blas(threads: int) -> list[int]:
-    """So many threads a BLAS call from now on; what it was before, library by library."""
+    """So many threads per BLAS call from now on; what it was before, library by library."""
     before = [library.get_num_threads() for library in _blas().lib_controllers]
     _set_blas([threads] * len(before))
     return before
@@ -161,7 +161,7 @@ def blas_threads(flops: float) -> Iterator[None]:
     """All of this session's threads for BLAS, for one factorisation or product of that size.
 
     Threads of BLAS wait for each other by spinning, which on a busy machine costs
-    a time slice a call: what takes only milliseconds is better done by one.
+    a time slice per call: what takes only milliseconds is better done by one.
     """
     if n_threads() == 1 or flops < _WORTH_THREADS:
         yield

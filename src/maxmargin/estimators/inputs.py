@@ -201,7 +201,7 @@ def validate_features(estimator, X, y="no_validation", *, reset: bool = True):
             raise TypeError("Sparse precomputed kernels are not supported.")
         X = valid_csr(X)
     X = _within_64_bits(X)
-    if _must_pass(estimator, X, y, reset):
+    if _is_plain_and_finite(estimator, X, y, reset):
         if reset:
             estimator.n_features_in_ = X.shape[1]
         return X if isinstance(y, str) else (X, y)
@@ -246,7 +246,7 @@ def _within_64_bits(X):
     return X
 
 
-def _must_pass(estimator, X, y, reset: bool) -> bool:
+def _is_plain_and_finite(estimator, X, y, reset: bool) -> bool:
     """Whether these are plain arrays of finite numbers, which scikit-learn's checks let through.
 
     The checks look for data frames, other array types and names of features, which takes

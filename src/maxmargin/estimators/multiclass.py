@@ -2,7 +2,7 @@
 
 Coefficients of one-vs-one are stored as LIBSVM and scikit-learn do: a support
 vector of class i has n_classes − 1 coefficients, one for each other class, in
-the order of the classes. One-vs-rest has one coefficient a class.
+the order of the classes. One-vs-rest has one coefficient per class.
 """
 
 from __future__ import annotations

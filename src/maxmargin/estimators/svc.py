@@ -81,7 +81,7 @@ class SVC(ProbabilityMixin, ClassifierMixin, BaseSVClassifier):
     support_, support_vectors_, n_support_, dual_coef_, coef_, intercept_, classes_, \
 class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_in_
         As in :class:`sklearn.svm.SVC`. With ``multi_class="ovr"``, `dual_coef_`,
-        `coef_` and `intercept_` have one row a class.
+        `coef_` and `intercept_` have one row per class.
 
     Examples
     --------

@@ -247,5 +247,5 @@ def _result(model, fold, scorers, seconds: float, error, error_score) -> dict:
     result["score_time"] = time.perf_counter() - start if error is None else 0.0
     if fold.train_params is not None:
         result["train_scores"] = scores(fold.X_train, fold.y_train, fold.train_params)
-    told = None if error is None else "".join(format_exception(error))
-    return result | {"fit_time": seconds, "fit_error": told}
+    trace = None if error is None else "".join(format_exception(error))
+    return result | {"fit_time": seconds, "fit_error": trace}

@@ -117,6 +117,6 @@ def sample_features(kernel: KernelMatrix):
     values = kernel.block(landmarks)
     eigenvalues, vectors = np.linalg.eigh(kernel.block(landmarks, landmarks, dtype=np.float64))
     kept = eigenvalues > 1e-10 * np.abs(eigenvalues).max()
-    if not kept.any():  # nothing positive about this kernel: one cluster a class
+    if not kept.any():  # nothing positive about this kernel: one cluster per class
         return np.zeros((kernel.n, 1))
     return values.T @ (vectors[:, kept] / np.sqrt(eigenvalues[kept]))

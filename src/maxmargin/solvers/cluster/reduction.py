@@ -138,7 +138,7 @@ class Reduction:
         return np.where(self.is_mean, ~at_bound, self.stands_for_cluster & at_bound)[self.owner]
 
     def expansion(self, beta: np.ndarray) -> np.ndarray:
-        """Coefficients of the decision function that the units' β define, one a sample."""
+        """Coefficients of the decision function that the units' β define, one per sample."""
         sizes = np.diff(np.append(self.starts, len(self.members)))
         coefficients = np.zeros(len(self.owner))
         coefficients[self.members] = np.repeat(beta, sizes) * self.weights

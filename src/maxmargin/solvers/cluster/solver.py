@@ -36,7 +36,7 @@ _STOPPED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.INTERRUPTED)
 class ClusterSVM(Solver):
     """Another solver, called on a few representatives first and on few samples then.
 
-    Each class is partitioned; the first problem has one representative a cluster.
+    Each class is partitioned; the first problem has one representative per cluster.
     Samples on or within the margin of its solution take part in the next problem
     themselves, and so on (Algorithm 1).
 
@@ -49,7 +49,7 @@ class ClusterSVM(Solver):
         partitioning, scikit-learn's MiniBatchKMeans, or a clusterer of yours, whose
         `n_clusters` is set where it has one.
     clusters : "sqrt" or int
-        Clusters a class: the square root of its size (equation 3.19), or a number.
+        Clusters per class: the square root of its size (equation 3.19), or a number.
     passes : int or None
         How often clusters are split by the last solution (NP_max). 0 leaves the
         solution of the representatives; None goes on to the optimum of the whole

@@ -83,7 +83,7 @@ class ActiveSet:
 
     @property
     def n_settled(self) -> int:
-        """Samples that are set aside, since they seem to stay at their bound."""
+        """Samples that are left out, since they seem to stay at their bound."""
         return self.whole.n - self.n
 
     def violation_and_intercept(self) -> tuple[float, float]:
@@ -121,11 +121,11 @@ class ActiveSet:
         self, problem: Problem, tol: float, beta: np.ndarray, residual: np.ndarray
     ) -> bool:
         """Take over a better residual of all samples, unless an inactive one violates by it."""
-        aside = np.ones(problem.n, bool)
-        aside[self.index] = False
+        inactive = np.ones(problem.n, bool)
+        inactive[self.index] = False
         violation, levels = violation_of(problem, beta, residual)
         at_rest = settled(problem, beta, residual, levels, max(violation, tol))
-        if problem.kernel is not self.whole.kernel or not at_rest[aside].all():
+        if problem.kernel is not self.whole.kernel or not at_rest[inactive].all():
             return False
         self.whole, self.tol = problem, tol
         self._of_all = beta.copy()
@@ -163,17 +163,17 @@ class ActiveSet:
         """p − Kβ of all samples as it is believed to be, in the precision of the rows."""
         if self.n == self.whole.n:
             return self.residual
-        aside = np.ones(self.whole.n, bool)
-        aside[self.index] = False
-        aside = np.flatnonzero(aside)
+        inactive = np.ones(self.whole.n, bool)
+        inactive[self.index] = False
+        inactive = np.flatnonzero(inactive)
         support, residual = np.flatnonzero(beta), self.whole.linear.copy()
         residual[self.index] = self.residual
-        if len(aside) and len(support):
-            residual[aside] -= self.whole.kernel.multiply(support, beta[support], aside)
+        if len(inactive) and len(support):
+            residual[inactive] -= self.whole.kernel.multiply(support, beta[support], inactive)
         return residual
 
     def select(self, size: int, last: np.ndarray) -> np.ndarray:
-        """The next working set: the worst violators of both sides, and who answers to them.
+        """The next working set: the worst violators of both sides, and their partners.
 
         Where many samples are free, the other half are those of them whose kernel values
         with the worst violators are the largest: these would undo a step that leaves
@@ -308,18 +308,18 @@ class ActiveSet:
         # Else theirs is forgotten, and need not be more precise than they are optimised.
         if tol > _ROUNDING_OF_STEPS * np.abs(residual).max():
             residual = residual.astype(np.float32)
-        steps = run_beside(optimise, lambda: self.fetch(self._likely_moves(working)))
+        steps = run_beside(optimise, lambda: self.fetch(self._rows_to_prefetch(working)))
         change = beta - self.beta[working]
         self.beta[working] = beta
         return steps, self.update_residual(working, change)
 
-    def _likely_moves(self, working: np.ndarray) -> np.ndarray:
+    def _rows_to_prefetch(self, working: np.ndarray) -> np.ndarray:
         """Samples of a working set whose kernel rows are worth keeping, if they move.
 
         They are free, and most free samples do move: threads that would wait for the pair
         steps compute their rows meanwhile.
         """
-        wanted = self._comes_again(working, self._moves[working] + 1)
+        wanted = self._expect_reuse(working, self._moves[working] + 1)
         wanted = working[wanted & (~self.cache.holds(working))]
         return wanted[: self.cache.capacity]
 
@@ -345,11 +345,11 @@ class ActiveSet:
         row costs more than to compute it, so theirs are used and forgotten. Where
         most of those that move are free, these are the solution taking shape.
         """
-        kept = self._comes_again(index, self._moves[index]) | self.cache.holds(index)
+        kept = self._expect_reuse(index, self._moves[index]) | self.cache.holds(index)
         kept[np.flatnonzero(kept)[self.cache.capacity :]] = False
         return kept
 
-    def _comes_again(self, index: np.ndarray, moves: np.ndarray) -> np.ndarray:
+    def _expect_reuse(self, index: np.ndarray, moves: np.ndarray) -> np.ndarray:
         """Whether samples that moved so often are free and will move again."""
         free = self._is_free(index)
         return free & (
@@ -362,7 +362,7 @@ class ActiveSet:
         return np.arange(self.n) if kept is None else kept
 
     def shrink(self) -> bool:
-        """Set samples aside that are safely at their bound; whether any were."""
+        """Leave samples out that are safely at their bound; whether there were any."""
         kept = self.unsettled()
         if len(kept) == self.n:
             return False

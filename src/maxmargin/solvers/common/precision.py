@@ -121,7 +121,7 @@ class Passes:
         hopeless = _lost_to_rounding(problem, beta) > _HOPELESS * self._tol
         better = violation <= _PROGRESS * self._least and np.isfinite(violation)
         failed = not better and (hopeless or not falls)
-        # A pass that set samples aside in error may end worse once, not twice.
+        # A pass that left samples out in error may end worse once, not twice.
         self._failures = self._failures + 1 if failed else 0
         stuck = self._failures > int(shrank and not hopeless)
         self._least, self._violation = min(self._least, violation), violation

@@ -16,11 +16,11 @@ from maxmargin.parallel import blas_threads, run_blocks, split
 from maxmargin.solvers.common.bordered import BorderedSystem, Cholesky, solve_multipliers
 from maxmargin.solvers.common.reweighted_steps import (
     CORNER_RATIO,
-    FAR,
     FEW_CHANGES,
+    INTERCEPT_STEP,
+    clip_to_box,
     exact_step,
     has_settled,
-    place,
 )
 
 _STEPS_PER_STAGE = 100
@@ -66,7 +66,7 @@ class _System(ABC):
         u, target, side = np.empty(n), np.empty(n), np.empty(n)
 
         def look() -> None:
-            place(
+            clip_to_box(
                 self.linear, self.f, b, inverse_weights, centre, self.lower, self.upper,
                 self.epsilon, u, target, side,
             )  # fmt: skip
@@ -119,7 +119,11 @@ class _System(ABC):
         bounded[inside] = 0.0
         rest = [self.total - bounded.sum()]
         if len(inside) == 0:
-            return *self._point_of(bounded), b - FAR if rest[0] > 0 else b + FAR, self.epsilon
+            return (
+                *self._point_of(bounded),
+                b - INTERCEPT_STEP if rest[0] > 0 else b + INTERCEPT_STEP,
+                self.epsilon,
+            )
         # One column for each multiplier: b, and ε where it is one.
         columns = [np.ones(len(side))]
         if self.spread is None:
@@ -323,7 +327,7 @@ def solve_stages(
             if not definite:
                 return None
             stop = watch(steps, None)
-        place(
+        clip_to_box(
             system.linear, system.f, b, inverse_weights, centre, system.lower, system.upper,
             system.epsilon, u, target, side,
         )  # fmt: skip

@@ -18,13 +18,13 @@ _PANEL = 48
 _EXACT_SLOPE = 1e-6
 _MAX_EVALUATIONS = 100
 # Without a sample between its bounds nothing says how far b should go: the line search does.
-FAR = 16.0
+INTERCEPT_STEP = 16.0
 # Each stage's corner of the hinge, as a part of the one before.
 CORNER_RATIO = 0.5
 # Before the last stage the sets need not settle: a whole step and few changes are enough.
 FEW_CHANGES = 0.3
-ALMOST_WHOLE = 0.9
-WHOLE = 1e-3
+ALMOST_FULL_STEP = 0.9
+FULL_STEP_TOL = 1e-3
 # Part of Σ|β| that its sum may lose to rounding.
 _ROUNDING_OF_SUM = 1e-13
 
@@ -149,7 +149,7 @@ def exact_step(u, du, c, lower, upper, slope, curvature, dead, ddead, widening):
 
 
 @njit(cache=True, nogil=True)
-def place(
+def clip_to_box(
     linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side
 ):  # fmt: skip
     """Errors as multiples of the weights, u, and the β they imply (steps 3 and 4).
@@ -175,8 +175,8 @@ def has_settled(t, changes, allowed, again):
     where even that has lost its digits, the same sets for the second time are the end.
     """
     if changes == 0:
-        return again or abs(t - 1.0) <= WHOLE
-    return changes <= allowed and t > ALMOST_WHOLE
+        return again or abs(t - 1.0) <= FULL_STEP_TOL
+    return changes <= allowed and t > ALMOST_FULL_STEP
 
 
 @njit(cache=True, nogil=True)
@@ -268,12 +268,12 @@ def dense_stage(
     direction, image, by_ones = np.empty(n), np.empty(n), np.empty(n)
     inside, factored = np.empty(n, np.int64), np.empty(0, np.int64)
     L, dead, still = np.empty((n, n)), epsilon / inverse_weights, np.zeros(n)
-    place(linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side)
+    clip_to_box(linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side)
     for steps in range(1, max_steps + 1):
         m, rest = _split(K, target, side, gamma, total, inside, direction, image)
         again = m > 0 and m == factored.size and (factored == inside[:m]).all()
         if m == 0:
-            move_b = -FAR if rest > 0.0 else FAR
+            move_b = -INTERCEPT_STEP if rest > 0.0 else INTERCEPT_STEP
         else:
             if not again:
                 factored = inside[:m].copy()
@@ -296,7 +296,7 @@ def dense_stage(
             gamma[i] = target[i] if at_bound else gamma[i] + t * direction[i]
             f[i] += t * image[i]
         b += t * move_b
-        place(linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side)
+        clip_to_box(linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side)
         changes = _count_changes(target, side, before, side_before)
         if has_settled(t, changes, few_changes * m, again):
             return b, steps, True, True
@@ -343,7 +343,7 @@ def solve_chunk(
         steps += taken
         if not definite:
             return beta, b, steps, -1.0
-        place(linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side)
+        clip_to_box(linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side)
         if corner <= last_corner:
             break
         centre[:] = target
