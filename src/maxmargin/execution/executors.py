@@ -269,9 +269,9 @@ def _copy_result(outer: Future, inner: Future) -> None:
         outer.set_result(inner.result())
 
 
-def wait_for_any(futures: list, pause: float = 0.002) -> None:
+def wait_for_any(futures: list) -> None:
     """Return when one of the futures is done, or after about a tenth of a second."""
-    deadline = time.monotonic() + 0.1
+    pause, deadline = 0.002, time.monotonic() + 0.1
     while not any(future.done() for future in futures) and time.monotonic() < deadline:
         time.sleep(pause)
         pause = min(2 * pause, 0.02)

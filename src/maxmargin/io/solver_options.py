@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from maxmargin.io.schema import Anything, Record, Text, shown
+from maxmargin.solvers.registry import SOLVERS
 
 _PARTS = Record({"name": Text(), "options": Record({}, extra=Anything())})
 
@@ -21,8 +22,6 @@ def solver_parts(solver: Any) -> str | dict:
     """
     if isinstance(solver, str):
         return solver
-    from maxmargin.solvers import SOLVERS
-
     name = str(getattr(solver, "name", ""))
     if SOLVERS.get(name) is not type(solver):
         raise ValueError(
@@ -38,8 +37,6 @@ def solver_from_parts(parts: Any) -> Any:
     if isinstance(parts, str):
         return parts
     _PARTS.check(parts, "solver", {})
-    from maxmargin.solvers import SOLVERS
-
     name, options = parts["name"], parts["options"]
     if name not in SOLVERS:
         raise ValueError(f"solver.name must be one of {', '.join(SOLVERS)}, not {shown(name)}.")

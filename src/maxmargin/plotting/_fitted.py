@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.solvers.registry import make_solver
+
 # A coefficient within this part of its bound is at it, whatever the rounding of a stored product.
 _AT_BOUND = 1.0 - 1e-9
 
@@ -34,8 +36,6 @@ def at_bound(svm, sample_weight) -> np.ndarray | None:
 
     None where the solver knows no bounds, or the formulation scales them.
     """
-    from maxmargin.solvers import make_solver
-
     scaled = not hasattr(svm, "C") and hasattr(svm, "classes_")
     if scaled or not make_solver(svm.solver).capabilities.box:
         return None

@@ -50,12 +50,10 @@ def _module(device: int):
     return load_cupy().RawModule(code=source, options=("-std=c++17",), name_expressions=expressions)
 
 
-def launch(
-    name: str, dtype: str | None, blocks, threads: int, arguments: tuple, shared: int = 0
-) -> None:
+def launch(name: str, dtype: str | None, blocks, threads: int, arguments: tuple) -> None:
     grid = blocks if isinstance(blocks, tuple) else (blocks,)
     if min(grid) > 0:
-        leaf(name, dtype)(grid, (threads,), arguments, shared_mem=shared)
+        leaf(name, dtype)(grid, (threads,), arguments)
 
 
 class CudaSamples:
@@ -150,14 +148,13 @@ class CudaSamples:
         )  # fmt: skip
         return out
 
-    def sums(self, rows, other: CudaSamples, columns, coefficients, offsets, dtype, out=None):
-        """out[s, i] = Σ_j k(row i, column j) · coefficients[j] over segment s of the columns."""
+    def sums(self, rows, other: CudaSamples, columns, coefficients, offsets, dtype):
+        """Σ_j k(row i, column j) · coefficients[j] over segment s of the columns, at [s, i]."""
         cp, kind = self.cp, np.dtype(dtype)
         index = cp.arange(self.n)[rows] if isinstance(rows, slice) else rows
         segments, count = len(offsets) - 1, len(columns)
-        if out is None:
-            out = cp.empty((segments, len(index)))
-        basis, basis_norms = self._columns(other, columns, kind)
+        out = cp.empty((segments, len(index)))
+        basis, basis_norms = other.rows(columns, kind), other.norms(kind)[columns]
         # The leaves read whole arrays: a column of a matrix must become one.
         coefficients = cp.ascontiguousarray(coefficients, dtype=kind)
         step = self.rows_of_tile(count)
@@ -171,9 +168,6 @@ class CudaSamples:
                  *self.arguments(kind), out[:, start:], np.int64(out.shape[1])),
             )  # fmt: skip
         return out
-
-    def _columns(self, other: CudaSamples, columns, kind):
-        return other.rows(columns, kind), other.norms(kind)[columns]
 
     def expansion(self, rows, other: CudaSamples, columns, coefficients, dtype=np.float64):
         """Σ_j k(row i, column j) · coefficients[j] in float64 sums, for a vector of them."""
