@@ -8,7 +8,6 @@ for all pairs together. What does not depend on the samples is made once per mod
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import pairwise
@@ -24,6 +23,7 @@ from maxmargin._decision_leaves import (
     products_of_few,
     votes,
 )
+from maxmargin.kernels.buffers import thread_scratch
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.tiles import cancels, kernel_tile, samples_for
 from maxmargin.kernels.user_values import call_kernel
@@ -56,14 +56,10 @@ class DecisionFunctions:
         """The decision values of all samples in one of the forms of `in_form`, tile by tile."""
         terms = self._terms.prepared(X)
         n, n_tasks = terms.n_samples(X), len(self._intercept)
-        # One tile per thread: new memory for each would be cleared first.
-        thread = threading.local()
 
         def evaluate(rows: slice) -> np.ndarray:
-            size = n_tasks * (rows.stop - rows.start)
-            if not hasattr(thread, "memory"):
-                thread.memory = np.empty(size)
-            tile = thread.memory[:size].reshape(n_tasks, -1)
+            shape = n_tasks, rows.stop - rows.start
+            tile = thread_scratch("decisions").array(shape, np.float64)
             with np.errstate(over="ignore", invalid="ignore"):
                 terms.fill(X, rows, tile)
                 tile += self._intercept

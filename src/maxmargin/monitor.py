@@ -22,6 +22,8 @@ from maxmargin.solution import Status
 _AROUND_EVERY_FIT = ("sklearn.base", "sklearn.callback")
 _NO_LIMIT = int(np.iinfo(np.int64).max)
 _UPDATE_SECONDS = 0.1
+# Between two lines of `verbose`.
+VERBOSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,20 @@ class Pace:
             return math.inf
         rate = math.log(fallen) / (seconds - self._seconds[before])
         return math.log(lowest / self._tol) / rate
+
+
+class Throttle:
+    """True when called, but no more often than once in so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._last = seconds, -np.inf
+
+    def __call__(self) -> bool:
+        now = time.perf_counter()
+        if now - self._last < self._seconds:
+            return False
+        self._last = now
+        return True
 
 
 class Interrupt:
@@ -172,7 +188,7 @@ class Monitor:
         self.on_progress = on_progress
         self.history: list[Progress] = []
         self._start = working_time()
-        self._last_update = -np.inf
+        self._update_is_due = Throttle(_UPDATE_SECONDS)
         self._reserved = 0.0
         self._pace = Pace(tol)
 
@@ -207,10 +223,8 @@ class Monitor:
 
         It is called ten times a second at most, since a state may cost a pass over the samples.
         """
-        now = time.perf_counter()
-        if now - self._last_update < _UPDATE_SECONDS:
+        if not self._update_is_due():
             return self.should_stop(n_iter)
-        self._last_update = now
         return self.update(n_iter, *state())
 
     def update(

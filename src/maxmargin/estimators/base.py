@@ -62,6 +62,9 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
             The fitted estimator. If anything is wrong with the input, an error is
             raised and the estimator stays as it was.
         """
+        return self._train(X, y, sample_weight)
+
+    def _train(self, X, y, sample_weight) -> Self:
         # What overflows is found in the results and gets a sentence, not a warning as well.
         with np.errstate(over="ignore", invalid="ignore"), self._unchanged_on_error():
             return training().train(self, X, y, sample_weight)

@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import OutlierMixin
 
-from maxmargin.estimators.deferred import training
 from maxmargin.estimators.documentation import with_parameters_of
 from maxmargin.estimators.inputs import RegressionData, is_dask_collection, validate_regression_data
 from maxmargin.estimators.parameters import COMMON, NU
@@ -112,8 +111,7 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
             The fitted estimator. If anything is wrong with the input, an error is
             raised and the estimator stays as it was.
         """
-        with self._unchanged_on_error():
-            return training().train(self, X, None, sample_weight)
+        return self._train(X, None, sample_weight)
 
     def _validate(self, X, y, sample_weight) -> RegressionData:
         return validate_regression_data(self, X, "no_validation", sample_weight)

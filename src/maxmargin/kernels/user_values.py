@@ -7,12 +7,10 @@ from abc import abstractmethod
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin import constants
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import split
 from maxmargin.sklearn_private import num_samples, safe_indexing
-
-# Rows that are computed or copied together.
-_TILE_ROWS = 512
 
 
 class _UserKernelMatrix(KernelMatrix):
@@ -27,14 +25,14 @@ class _UserKernelMatrix(KernelMatrix):
         dtype = self.dtype if dtype is None else dtype
         if out is None:
             out = np.empty((len(rows), self.n if columns is None else len(columns)), dtype)
-        for part in split(len(rows), _TILE_ROWS):
+        for part in split(len(rows), constants.TILE_ROWS):
             values = self._values(rows[part], columns)
             out[part if slots is None else slots[part], : values.shape[1]] = values
         return out
 
     def multiply(self, index, coefficients, rows=None, precise=False):
         result = np.zeros(self.n if rows is None else len(rows))
-        for part in split(len(index), _TILE_ROWS):
+        for part in split(len(index), constants.TILE_ROWS):
             result += coefficients[part] @ self._values(index[part], rows)
         return result
 
@@ -86,7 +84,7 @@ class CallableKernelMatrix(_UserKernelMatrix):
         self._samples = safe_indexing(X, self.index)
 
     def diagonal(self):
-        parts = split(self.n, _TILE_ROWS)
+        parts = split(self.n, constants.TILE_ROWS)
         return np.concatenate(
             [np.diagonal(self._values(np.arange(p.start, p.stop), None), p.start) for p in parts]
         )

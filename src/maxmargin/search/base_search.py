@@ -14,6 +14,7 @@ from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils.validation import indexable
 
 from maxmargin.estimators.base import BaseSVM
+from maxmargin.monitor import VERBOSE_SECONDS, Throttle
 from maxmargin.parallel import resolve_n_jobs, session
 from maxmargin.search.deferred import engine
 from maxmargin.sklearn_private import (
@@ -27,8 +28,6 @@ from maxmargin.sklearn_private import (
     score_estimator,
     warn_or_raise_about_fit_failures,
 )
-
-_VERBOSE_SECONDS = 1.0
 
 
 class SharedSearch(BaseSearchCV, CallbackSupportMixin):
@@ -168,7 +167,7 @@ class SharedSearch(BaseSearchCV, CallbackSupportMixin):
         ).call_on_fit_task_begin(estimator=self)
         estimators = {number: self._candidate(one) for number, one in enumerate(candidates)}
         results: dict[int, dict] = {}
-        start, said = time.perf_counter(), -np.inf
+        start, line_is_due = time.perf_counter(), Throttle(VERBOSE_SECONDS)
         with session(resolve_n_jobs(self.n_jobs)):
             for number, fold, model, seconds, error in engine().fit_candidates(
                 estimators, cv_data, self.verbose
@@ -180,9 +179,8 @@ class SharedSearch(BaseSearchCV, CallbackSupportMixin):
                 results[number * n_splits + fold.split] = result
                 task.call_on_fit_task_end(estimator=self)
                 self._report(len(results), total)
-                now = time.perf_counter() - start
-                if self.verbose and (now - said >= _VERBOSE_SECONDS or len(results) == total):
-                    said = now
+                if self.verbose and (line_is_due() or len(results) == total):
+                    now = time.perf_counter() - start
                     print(f"[maxmargin] {now:7.1f} s  {len(results)} of {total} fits", flush=True)
         inner.call_on_fit_task_end(estimator=self)
         out = [results[at] for at in range(total)]

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from maxmargin import constants
 from maxmargin.kernels.budget import precision_of_rows
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
@@ -19,7 +20,6 @@ from maxmargin.parallel import run_blocks, split
 from maxmargin.solvers.path import find_duplicates, submatrix
 
 _ROWS = 64
-_TILE_ROWS = 512
 
 
 class KernelStore:
@@ -61,7 +61,7 @@ class KernelStore:
         if isinstance(kernel, KernelFunction):
             basis = samples_for(kernel, self.X[columns], np.float64)
             return expansion(kernel, self.X, basis, coefficients, rows)
-        K, parts = self.get(kernel), split(len(rows), _TILE_ROWS)
+        K, parts = self.get(kernel), split(len(rows), constants.TILE_ROWS)
         return np.vstack([K[rows[part]][:, columns].astype(np.float64) @ coefficients
                           for part in parts])  # fmt: skip
 

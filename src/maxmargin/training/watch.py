@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from maxmargin.monitor import Interrupt, Monitor, Progress
-
-_VERBOSE_SECONDS = 1.0
+from maxmargin.monitor import VERBOSE_SECONDS, Interrupt, Monitor, Progress, Throttle
 
 
 def state_of(line: Progress) -> str:
@@ -93,12 +91,10 @@ class FitWatch:
             task.call_on_fit_task_end(estimator=estimator)
 
     def _on_progress(self, task) -> Callable[[Progress, np.ndarray, float], bool]:
-        estimator, last_line = self.estimator, -np.inf
+        estimator, line_is_due = self.estimator, Throttle(VERBOSE_SECONDS)
 
         def on_progress(line: Progress, beta: np.ndarray, intercept: float) -> bool:
-            nonlocal last_line
-            if estimator.verbose and line.seconds - last_line >= _VERBOSE_SECONDS:
-                last_line = line.seconds
+            if estimator.verbose and line_is_due():
                 print(f"[maxmargin] {line.seconds:7.1f} s  {state_of(line)}", flush=True)
             if task is None:
                 return False
