@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import LinearConstraint, minimize
+from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import SVC
+from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM, constants
 from maxmargin.formulations import c_svc
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
@@ -373,3 +374,78 @@ def test_a_residual_that_is_never_exact_does_not_keep_a_fit_from_its_end(monkeyp
     monkeypatch.setattr(ActiveSet, "shrink", lambda self: shrunk.append(shrink(self)))
     solution = Decomposition().solve(problem_of(X, y, 1.0, dtype=np.float32), Run())
     assert any(shrunk) and solution.status == Status.CONVERGED
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    """Rounds of parts, which are for a hundred thousand samples, already for some hundred."""
+    monkeypatch.setattr(constants, "MANY_SAMPLES", 300)
+    monkeypatch.setattr(constants, "MAX_RANK", 10)
+
+
+def patches(n, seed=0):
+    """Overlapping classes with many free and many bounded support vectors."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 3))
+    side = np.sin(9 * X[:, 0]) + np.sin(7 * X[:, 1]) + 0.5 * rng.normal(size=n)
+    return X, np.where(side > 0.8, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("C", [1.0, 50.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rounds_of_parts_end_at_the_same_optimum(C, dtype, few_are_many, monkeypatch):
+    X, y = patches(1500)
+    problem = problem_of(X, y, C, gamma=20.0, dtype=dtype)
+    solver = Decomposition(64)
+    solution = solver.solve(problem, Run(tol=1e-3))
+    assert solution.status == Status.CONVERGED
+    assert naive_violation(problem, X, solution.beta, gamma=20.0) <= 1.01e-3
+    assert abs(solution.beta.sum()) < 1e-9 * C
+    again = solver.solve(problem, Run(tol=1e-3))
+    assert_array_equal(again.beta, solution.beta)
+    monkeypatch.setattr(constants, "MANY_SAMPLES", 10**9)
+    plain = solver.solve(problem, Run(tol=1e-3))
+    objectives = [each.certificate.objective for each in (solution, plain)]
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-4)
+
+
+def test_a_part_has_the_free_samples_and_the_worst_violators():
+    X, y = patches(400)
+    problem = problem_of(X, y, 10.0, gamma=20.0)
+    beta = np.zeros(400)
+    beta[[3, 50]] = np.where(y[[3, 50]] > 0, 1.0, -1.0)
+    residual = problem.linear - np.linspace(-0.5, 0.5, 400) * y
+    active = active_set(problem, beta, residual)
+    chosen = active.select_part(40)
+    assert {3, 50} <= set(chosen) and 38 <= len(chosen) == len(set(chosen)) <= 40
+    worst = np.argmax(np.where(beta < problem.upper, residual, -np.inf))
+    assert worst in chosen
+
+
+def test_what_a_part_has_become_is_carried_over_to_all():
+    X, y = patches(400)
+    problem = problem_of(X, y, 10.0, gamma=20.0)
+    active = active_set(problem, np.zeros(400), problem.linear)
+    active.fetch(np.arange(20))
+    chosen = active.select_part(100)
+    part = active.part(chosen)
+    part.pair_steps(np.arange(part.n), 1e-3, 10_000)
+    assert "cache" not in vars(active)  # two caches would be twice the memory
+    assert active.take_over(part, chosen) == np.count_nonzero(part.beta) > 0
+    assert_allclose(active.residual, problem.residual_of(active.beta), atol=1e-9)
+
+
+@pytest.mark.parametrize("model", [SVR(C=20.0), NuSVR(nu=0.3), NuSVC(nu=0.2), OneClassSVM(nu=0.3)])
+def test_rounds_of_parts_solve_every_formulation(model, few_are_many):
+    X, y = patches(900)
+    y = np.sin(9 * X[:, 0]) if "SVR" in type(model).__name__ else y
+    model.set_params(gamma=20.0, solver=Decomposition(64)).fit(X, y)
+    assert model.fit_report_.status == "converged"
+
+
+def test_rounds_of_parts_stop_when_they_must(few_are_many):
+    X, y = patches(1500)
+    with pytest.warns(ConvergenceWarning):
+        model = SVC(C=50.0, gamma=20.0, max_iter=700, solver=Decomposition(64)).fit(X, y)
+    assert model.fit_report_.status == "max_iter"
+    assert model.fit_report_.n_iter <= 700

@@ -34,11 +34,12 @@ DOUBLE_PRECISION_BYTES = 2 * 2**20
 
 # Memory. ------------------------------------------------------------------------------------
 
-# cache_size="auto": part of the free memory, and the bytes or rows beyond which a value is computed
-# as fast as new memory is provided for it. (benchmarks/peers.py)
+# cache_size="auto": part of the free memory, the bytes or rows beyond which a value is computed
+# as fast as new memory is provided for it (benchmarks/peers.py), and the most bytes in any case.
 SHARE_OF_FREE_MEMORY = 0.3
 ENOUGH_BYTES = 512 * 2**20
 ENOUGH_ROWS = 4096
+MOST_BYTES = 2560 * 2**20
 # Bytes that a row cache takes at once; beyond them, uses per row that pay for new memory.
 FREE_BYTES = 64 * 2**20
 USES_PER_ROW = 6
@@ -63,6 +64,14 @@ SHRINK_INTERVAL = 10
 WORTH_SHRINKING = 0.6
 # Moves of a sample from which on its kernel row is kept: most bounded support vectors move once.
 MOVES_BEFORE_CACHING = 3
+# Samples from which on a round solves a part of them by rounds of its own before the others hear of
+# it; that part of the samples, and at most so many; the part of the present violation that it is
+# solved to, in at most so many rounds. (benchmarks/large.py)
+MANY_SAMPLES = 100_000
+PART_OF_MANY = 0.2
+LARGEST_PART = 65_536
+PART_TOL = 0.2
+ROUNDS_PER_PART = 100
 
 # Exact answers. -----------------------------------------------------------------------------
 

@@ -25,9 +25,8 @@ def cache_bytes(cache_size: float | str, n_samples: int) -> int:
     """The memory for the kernel rows of one problem."""
     if 8 * n_samples**2 <= constants.FREE_BYTES:
         return memory_budget(cache_size, constants.FREE_BYTES)
-    return memory_budget(
-        cache_size, max(constants.ENOUGH_BYTES, 4 * n_samples * constants.ENOUGH_ROWS)
-    )
+    enough = max(constants.ENOUGH_BYTES, 4 * n_samples * constants.ENOUGH_ROWS)
+    return memory_budget(cache_size, min(enough, constants.MOST_BYTES))
 
 
 def precision_of_rows(n: int) -> type:

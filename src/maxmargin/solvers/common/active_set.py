@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from maxmargin import constants
 from maxmargin.kernels.buffers import Scratch
 from maxmargin.kernels.row_cache import RowCache
 from maxmargin.optimality import extremes, violation_of
-from maxmargin.parallel import run_beside
+from maxmargin.parallel import run_beside, split
 from maxmargin.problem import Problem
 from maxmargin.solvers.common.pair_steps import steps_on_block
 from maxmargin.solvers.common.radix_select import largest
@@ -33,6 +33,8 @@ _ROUNDING_OF_STEPS = 2.0**-15
 _KEPT_VALUES = 2**21
 # Samples whose residual is compared with an exact one.
 _SPOT_CHECK = 64
+# Samples whose moves are carried over to all others at once.
+_TAKEN_OVER = 2048
 
 
 class ActiveSet:
@@ -195,6 +197,20 @@ class ActiveSet:
             worth = np.where(self._is_free(stay), np.inf, np.abs(self.residual[stay]))
             stay = stay[np.argsort(-worth, kind="stable")[: size - len(fresh)]]
         return np.sort(np.concatenate([stay, fresh]))
+
+    def select_part(self, size: int) -> np.ndarray:
+        """Many samples that are worth solving together: all free ones and the worst violators.
+
+        Where the free ones are more than half of it, these are the ones that answer to
+        the violators.
+        """
+        free = self.free()
+        growing, shrinking = self._violators(size - min(len(free), size // 2))
+        fresh = np.concatenate([growing, shrinking])
+        others = np.setdiff1d(free, fresh, assume_unique=True)
+        if len(others) > size - len(fresh):
+            others = self._coupled(others, growing, shrinking, size - len(fresh))
+        return np.sort(np.concatenate([fresh, others]))
 
     def _violators(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """The samples that violate most, half of them by growing and half by shrinking."""
@@ -366,6 +382,43 @@ class ActiveSet:
         kept = self.unsettled()
         if len(kept) == self.n:
             return False
+        self._keep(kept)
+        return True
+
+    def part(self, of: np.ndarray) -> ActiveSet:
+        """Some of the active samples as an active set of their own.
+
+        Its kernel rows are in the memory of those over all samples, which are forgotten.
+        """
+        self.__dict__.pop("cache", None)
+        residual = self.whole.linear.copy()
+        residual[self.index] = self.residual
+        beta = self.beta_of_all()
+        part = ActiveSet(self.whole, self.tol, self.cache_bytes, beta, residual, self.seconds)
+        part._keep(self.index[of])
+        return part
+
+    def take_over(
+        self, part: ActiveSet, of: np.ndarray, must_stop: Callable[[], bool] = lambda: False
+    ) -> int:
+        """Carry what a part has become over to all active samples; how many moved.
+
+        Their rows are multiplied and forgotten: the rows of the part are what is kept. Where
+        it must stop, the residual is left as it is: none but the certificate will be asked for.
+        """
+        change = part.beta - self.beta[of]
+        moved = np.flatnonzero(change)
+        self.beta[of] = part.beta
+        with self._kernel_time():
+            for block in split(len(moved), _TAKEN_OVER):
+                if must_stop():
+                    break
+                rows = moved[block]
+                self.residual -= self.problem.kernel.multiply(of[rows], change[rows])
+        return len(moved)
+
+    def _keep(self, kept: np.ndarray) -> None:
+        """Set all others aside."""
         objective = self.objective()
         self.beta_of_all()  # keeps what the samples outside have
         self.problem = self.problem.restrict(kept, self.beta)
@@ -376,4 +429,3 @@ class ActiveSet:
         if "cache" in self.__dict__:  # else it will be that of the samples that are left
             self.cache.restrict(kept, self.problem.kernel)
         self._remember(objective)
-        return True

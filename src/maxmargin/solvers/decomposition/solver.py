@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from maxmargin.solvers.base import FORMULATIONS, Capabilities, Solver
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.certified_run import CertifiedRun, certify_or_estimate
 from maxmargin.solvers.common.free_system import solve_free
+from maxmargin.solvers.common.low_rank_passes import rank_of
 from maxmargin.solvers.common.precision import Drift, can_double, steps_per_pass
 from maxmargin.solvers.decomposition.second_order import SecondOrder
 from maxmargin.solvers.decomposition.small import steps_in_memory
@@ -136,7 +138,11 @@ class _BlockRun(CertifiedRun):
                 violation, intercept = active.violation_and_intercept()
                 if violation <= target or drift.stalls(violation):
                     break
-            working = self._round(active, working, violation)
+            many = active.n >= constants.MANY_SAMPLES and self._has_high_rank
+            if many:
+                self._round_of_many(active, violation)
+            else:
+                working = self._round(active, working, violation)
             violation, intercept = active.violation_and_intercept()
             rounds += 1
             n_before = active.n
@@ -144,7 +150,7 @@ class _BlockRun(CertifiedRun):
             if violation > target and allowed and self._second_order_step(active):
                 violation, intercept = active.violation_and_intercept()
                 working = nothing
-            if self.may_shrink and rounds % constants.SHRINK_INTERVAL == 0:
+            if self.may_shrink and (many or rounds % constants.SHRINK_INTERVAL == 0):
                 active.shrink()
             if active.n < n_before:
                 working = nothing  # its numbers are those of samples that were shrunk away since
@@ -160,6 +166,42 @@ class _BlockRun(CertifiedRun):
                     active.n_settled,
                 )  # fmt: skip
         return active.beta_of_all().copy(), stop
+
+    @cached_property
+    def _has_high_rank(self) -> bool:
+        """Whether nothing but rounds will solve the problem; low ranks have a faster way."""
+        return rank_of(self.whole) > constants.MAX_RANK
+
+    def _round_of_many(self, active: ActiveSet, violation: float) -> None:
+        """One part of many samples: its own rounds on its own kernel rows, and one update of all.
+
+        A sample moves often before it is where it belongs. Here it does so among some ten
+        thousand others, and the kernel row over all samples is computed once for all its moves.
+        """
+        start = time.perf_counter()
+        size = min(int(constants.PART_OF_MANY * active.n), constants.LARGEST_PART)
+        chosen = active.select_part(size)
+        part, working, rounds = active.part(chosen), np.empty(0, np.int64), 0
+        self.seconds["selection"] += time.perf_counter() - start
+
+        def state() -> tuple:
+            intercept = part.violation_and_intercept()[1]
+            beta = part.beta_of_all()
+            return violation, part.objective(), beta, intercept, active.n_settled
+
+        def must_stop() -> bool:
+            return self.monitor.should_stop(self.n_iter) is not None
+
+        goal = max(constants.PART_TOL * violation, 0.5 * constants.TARGET * active.tol)
+        left, _ = part.violation_and_intercept()
+        while left > goal and rounds < constants.ROUNDS_PER_PART:
+            working = self._round(part, working, left)
+            left, _ = part.violation_and_intercept()
+            rounds += 1
+            if self.monitor.observe(self.n_iter, state) is not None:
+                break
+        moved = active.take_over(part, chosen, must_stop)
+        self.second_order.count_round(active.n, 0, 0, moved)
 
     def _second_order_step(self, active: ActiveSet) -> bool:
         """A second-order step, if one is due; its own steps count as iterations."""
