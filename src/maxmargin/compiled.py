@@ -24,7 +24,6 @@ class _LinkedLibrary(JITCodeLibrary):
 
     def finalize(self) -> None:
         for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalized = True
 
@@ -46,7 +45,6 @@ class _LinkedLowering(NativeLowering):
         module = state.cr.fndesc.lookup_module()
         function = _dynfunc.make_function(module, name, "", 0, state.cr.env, (library,))
         state.targetctx.insert_user_function(function, state.cr.fndesc, [library])
-        state.reload_init.extend(library._reload_init)
         state.cr = state.cr._replace(cfunc=function)
         return True
 
