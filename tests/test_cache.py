@@ -242,14 +242,33 @@ def test_small_memory_stays_with_the_process_and_large_memory_does_not(monkeypat
     assert process.n_bytes <= 1000
 
 
+def test_the_least_memory_that_suffices_is_taken(monkeypatch):
+    process = BufferPool()
+    monkeypatch.setattr(buffers, "_of_process", process)
+    monkeypatch.setattr(buffers, "_KEPT_BYTES", 100 * 2**20)
+    sizes = [3 * 2**20, 2**10, 2 * 2**20]
+    owners = [Owner() for _ in sizes]
+    for n_bytes, owner in zip(sizes, owners, strict=True):
+        BufferPool().acquire(n_bytes, owner)[:] = 7
+    owners.clear()
+    del owner
+    assert process.n_bytes == sum(sizes)  # lent to the operating system, and still there
+    for n_bytes, left in [(2**20, 3 * 2**20 + 2**10), (100, 3 * 2**20), (2**22, 0)]:
+        owners.append(Owner())
+        memory = BufferPool().acquire(n_bytes, owners[-1])
+        memory[:] = 9
+        assert process.n_bytes == left and (memory == 9).all()
+
+
 def test_large_memory_goes_back_to_its_pool():
     pool, owner = BufferPool(), Owner()
-    memory = pool.acquire(9 * 2**20, owner)
+    large = buffers._KEPT_BYTES + 2**20
+    memory = pool.acquire(large, owner)
     address = memory.__array_interface__["data"][0]
     assert pool.n_bytes == 0
     del owner, memory
-    assert pool.n_bytes == 9 * 2**20
-    again = pool.acquire(8 * 2**20 + 1, Owner())
+    assert pool.n_bytes == large
+    again = pool.acquire(large - 1, Owner())
     assert again.__array_interface__["data"][0] == address
     assert pickle.loads(pickle.dumps(pool)).n_bytes == 0
 

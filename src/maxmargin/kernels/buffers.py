@@ -12,13 +12,14 @@ import math
 import mmap
 import threading
 import weakref
+from contextlib import suppress
 
 import numpy as np
 
 # The width of a vector register, and of a line of the processor's cache.
 _LINE_BYTES = 64
-# What the process keeps between two fits, at most.
-_KEPT_BYTES = 8 * 2**20
+# What the process keeps between two fits, at most; the operating system may have it back.
+_KEPT_BYTES = 64 * 2**20
 _LARGE_BYTES = 2**20
 _thread = threading.local()
 
@@ -63,7 +64,7 @@ class BufferPool:
 
     def __init__(self, for_many: bool = False):
         self.for_many = for_many
-        self._free: list[np.ndarray] = []
+        self._free: dict[int, np.ndarray] = {}
 
     def __reduce__(self):
         return BufferPool, (self.for_many,)
@@ -71,27 +72,34 @@ class BufferPool:
     @property
     def n_bytes(self) -> int:
         """Bytes that wait for an owner."""
-        return sum(part.size for part in self._free)
+        return sum(part.size for part in list(self._free.values()))
 
     def acquire(self, n_bytes: int, owner) -> np.ndarray:
-        """Bytes for as long as `owner` lives; little memory stays with the process.
+        """Bytes for as long as `owner` lives; memory that is not large stays with the process.
 
-        Threads may share a pool: a list's `pop` and `append` cannot be interrupted.
+        Threads may share a pool: single operations on a dictionary cannot be interrupted.
         """
         pool = self if n_bytes > _KEPT_BYTES else _of_process
-        try:
-            memory = pool._free.pop()
-        except IndexError:
-            memory = np.empty(0, np.uint8)
-        if memory.size < n_bytes:
-            del memory  # before more is taken
+        memory = pool._take(n_bytes)
+        if memory is None:
             memory = np.empty(n_bytes, np.uint8) if pool.for_many else _new(n_bytes)
         weakref.finalize(owner, pool._take_back, memory).atexit = False
         return memory[:n_bytes]
 
+    def _take(self, n_bytes: int) -> np.ndarray | None:
+        """The least memory that suffices; if none does, the largest is given up for new memory."""
+        by_size = sorted((part.size, key) for key, part in list(self._free.items()))
+        enough = [key for size, key in by_size if size >= n_bytes]
+        key = enough[0] if enough else by_size[-1][1] if by_size else None
+        memory = self._free.pop(key, None) if key is not None else None
+        return memory if enough else None
+
     def _take_back(self, memory: np.ndarray) -> None:
-        if self is not _of_process or self.n_bytes + memory.size <= _KEPT_BYTES:
-            self._free.append(memory)
+        if self is _of_process:
+            if self.n_bytes + memory.size > _KEPT_BYTES:
+                return
+            _lend_to_system(memory)
+        self._free[id(memory)] = memory
 
 
 _of_process = BufferPool()
@@ -109,3 +117,11 @@ def _new(n_bytes: int) -> np.ndarray:
         return np.empty(n_bytes, np.uint8)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     return np.frombuffer(mmap.mmap(-1, n_bytes, flags), np.uint8)
+
+
+def _lend_to_system(memory: np.ndarray) -> None:
+    """Let the operating system take pages that nobody uses when it runs out of others."""
+    pages = getattr(memory.base, "obj", None)
+    if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_FREE"):
+        with suppress(OSError):
+            pages.madvise(mmap.MADV_FREE)

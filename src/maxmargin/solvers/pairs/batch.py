@@ -18,7 +18,7 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.clock import working_time
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
-from maxmargin.kernels.in_memory import InMemoryKernel
+from maxmargin.kernels.in_memory import BufferLease, InMemoryKernel
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import n_threads, run_blocks
 from maxmargin.solvers.pairs.problems import MANY_STEPS, solve_problems
@@ -261,7 +261,8 @@ class _RowsOnDemand:
         if self._shares:
             at = np.cumsum(of_group**2) - of_group**2
             self._store = at, np.zeros(int(of_group.sum()), np.int32)
-        self._memory = np.empty(shared + private * threads)
+        self._lease = BufferLease()
+        self._memory = self._lease.values(shared + private * threads)
         self._rooms = deque(
             (shared + number * private, shared + (number + 1) * private)
             for number in range(threads)
