@@ -14,6 +14,7 @@ from distributed import Client, Event, LocalCluster
 from joblib import cpu_count, parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification, make_friedman1
+from sklearn.exceptions import ConvergenceWarning
 
 import oracle
 from maxmargin import SVC, SVR, NuSVR
@@ -471,3 +472,33 @@ def test_bad_regressions(client, curve):
     with pytest.raises(ValueError, match="on which NuSVR does not train"):
         NuSVR().fit(chunks, y)
     assert not hasattr(model, "support_")
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1.0, 1e7])
+def test_a_hard_margin_is_one_at_any_scale_of_the_features(client, scale):
+    X, y = make_classification(
+        120, 3, n_informative=2, n_redundant=0, n_clusters_per_class=1, class_sep=3.0,
+        flip_y=0.0, random_state=4,
+    )  # fmt: skip
+    X = scale * X
+    weights = np.ones(120)
+    weights[::10] = 0.0
+    options = {"kernel": "linear", "C": np.inf}
+    here = SVC(**options).fit(X, y, weights)
+    assert here.fit_report_.status == "converged"
+    model = SVC(solver="hierarchical", random_state=0, **options)
+    model.fit(*(da.from_array(A, chunks=40) for A in (X, y)), da.from_array(weights, chunks=40))
+    assert model.fit_report_.status == "converged"
+    margins = (np.where(y == 1, 1, -1) * model.decision_function(X))[weights > 0]
+    assert margins.min() >= 1 - 2e-3
+    assert_allclose(model.coef_, here.coef_, rtol=1e-2, atol=1e-2 * abs(here.coef_).max())
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0])
+def test_a_hard_margin_that_no_plane_has_is_told(client, scale):
+    X = scale * np.random.default_rng(0).normal(size=(80, 2))
+    y = np.arange(80) % 2
+    model = SVC(kernel="linear", C=np.inf, solver="hierarchical", random_state=0, time_limit=60)
+    with pytest.warns(ConvergenceWarning, match="C=inf asks for a hard margin"):
+        model.fit(da.from_array(X, chunks=40), da.from_array(y, chunks=40))
+    assert model.fit_report_.status != "converged"

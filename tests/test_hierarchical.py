@@ -521,3 +521,19 @@ def test_how_far_samples_are_out_of_their_tube():
 def test_a_problem_that_parts_cannot_share_is_one_sentence(curve):
     with pytest.raises(ValueError, match="solver 'hierarchical' does not solve"):
         OneClassSVM(solver="hierarchical").fit(curve[0])
+
+
+@pytest.mark.parametrize("max_iter", [300, 500])
+@pytest.mark.parametrize("partitions", [1, 2, 4])
+def test_max_iter_is_the_limit_of_each_problem(max_iter, partitions):
+    """A problem that meets it ends alone, and all its subproblems together keep it."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 4)), np.arange(600) % 3
+    X[y == 2] += 20  # the classes 0 and 1 are hard to tell apart, and class 2 is not
+    solver = HierarchicalSVM(base="smo", partitions=partitions)
+    with pytest.warns(ConvergenceWarning, match=rf"max_iter={max_iter}\)"):
+        model = SVC(C=100, solver=solver, max_iter=max_iter, random_state=0).fit(X, y)
+    hard, *easy = model.fit_report_
+    assert hard.status == "max_iter" and [line.status for line in easy] == ["converged"] * 2
+    assert (model.n_iter_ <= max_iter).all() and model.n_iter_[0] > 0.8 * max_iter
+    assert np.isfinite(model.decision_function(X)).all()

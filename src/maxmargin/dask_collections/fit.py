@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 from operator import attrgetter
 from typing import Any
@@ -16,15 +17,17 @@ from maxmargin.dask_collections.collection import Collection
 from maxmargin.dask_collections.partitions import (
     Rows,
     TravellingSamples,
+    diagonal_sums,
     lend,
     solve_local,
     without_rows,
 )
 from maxmargin.dask_collections.problems import PairOfClasses, Regression
 from maxmargin.execution.dask import Cluster
+from maxmargin.formulations import n_at_largest_cost
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
 from maxmargin.monitor import Monitor
-from maxmargin.optimality import infeasibility_of
+from maxmargin.optimality import NOT_FINITE, infeasibility_of
 from maxmargin.solvers.hierarchical.run import (
     STOPPED,
     Check,
@@ -73,7 +76,8 @@ class WorkersRun(HierarchicalRun):
 
     def first_step(self):
         alone = len(self.here) == 1
-        task = self.task("union" if alone else "step-1", refine=alone)
+        limit = self.iterations(1 / len(self.here))
+        task = self.task("union" if alone else "step-1", refine=alone, **limit)
         futures = [
             self.submit(
                 solve_local, self.samples, self.partitions[at], self._loans(at), task,
@@ -207,6 +211,7 @@ class CollectionSource(TrainingSource):
     def outcomes(self, solver, watch: FitWatch, seed: int) -> Iterator[Outcome]:
         estimator, collection = self.estimator, self.collection
         function = KernelFunction(estimator.kernel, self.gamma, estimator.coef0, estimator.degree)
+        self._measure(function)
         with Cluster(collection.client) as executor:
             samples = executor.put(
                 TravellingSamples(
@@ -238,6 +243,22 @@ class CollectionSource(TrainingSource):
                     run_until_done(runs[number], list(runs), executor, monitor, report)
                     self._supports.append(runs[number].support)
                     yield _outcome(solver, runs[number], monitor)
+
+    def _measure(self, function: KernelFunction) -> None:
+        """Tell the problems the scale of their kernel values, as `KernelMatrix.scale` has it."""
+        if function.name == "rbf":
+            return
+        client, partitions = self.collection.client, self.collection.partitions
+        found = client.gather(
+            client.map(diagonal_sums, partitions, function=function, problems=self.problems,
+                       pure=False)
+        )  # fmt: skip
+        totals = np.sum(found, axis=0)
+        for at, problem in enumerate(self.problems):
+            scale = float(totals[at]) / np.sum(problem.sides(self.collection.counts))
+            if not np.isfinite(scale):
+                raise ValueError(NOT_FINITE)
+            self.problems[at] = replace(problem, scale=scale or 1.0)
 
     def now(self, outcomes, beta, intercept):
         return self.attributes(outcomes)  # what is finished so far
@@ -279,7 +300,8 @@ def _outcome(solver, hierarchical: WorkersRun, monitor: Monitor) -> Outcome:
     fields = hierarchical.problem.fields(support.rows)
     infeasibility = infeasibility_of(beta, fields["lower"], fields["upper"])
     check_feasible(solver, infeasibility, (float(beta.sum()),), (0.0,))
-    return Outcome(
+    beyond = n_at_largest_cost(beta, costs, hierarchical.problem.scale)
+    outcome = Outcome(
         beta, support.intercept,
         status=proven_status(solver, status, check.violation, hierarchical.tol),
         exact=solver.exact,
@@ -297,3 +319,4 @@ def _outcome(solver, hierarchical: WorkersRun, monitor: Monitor) -> Outcome:
         history=tuple(monitor.history),
         details=hierarchical.details(),
     )  # fmt: skip
+    return outcome.not_separable(beyond) if beyond else outcome

@@ -21,6 +21,7 @@ from maxmargin.kernels.budget import cache_bytes, precision_of_rows
 from maxmargin.kernels.buffers import BufferPool
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.samples import as_samples
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solvers.hierarchical.subproblem import Samples, Support, Task, solve_union
@@ -150,11 +151,23 @@ class Partition:
 def encode(block: Block, classes, class_weight, C: float, offset: int) -> Partition:
     codes = np.searchsorted(classes, block.y)
     weights = block.weights * class_weight[codes]
-    return Partition(Rows(block.X, np.where(weights > 0, codes, -1), C * weights), offset)
+    costs = _costs(C, weights)
+    return Partition(Rows(block.X, np.where(weights > 0, codes, -1), costs), offset)
 
 
 def with_targets(block: Block, C: float, offset: int) -> Partition:
-    return Partition(Rows(block.X, block.y, C * block.weights), offset)
+    return Partition(Rows(block.X, block.y, _costs(C, block.weights)), offset)
+
+
+def _costs(C: float, weights: np.ndarray) -> np.ndarray:
+    return C * weights if np.isfinite(C) else np.where(weights > 0, np.inf, 0.0)
+
+
+def diagonal_sums(partition: Partition, function: KernelFunction, problems: list) -> list[float]:
+    """Σ|k(x, x)| over the rows of each problem, for the scale of its kernel values."""
+    rows = partition.rows
+    values = np.abs(function.diagonal(as_samples(rows.X, np.float64).norms))
+    return [float(values[problem.members(rows)].sum()) for problem in problems]
 
 
 def added(parts: list[Support]) -> tuple[np.ndarray, np.ndarray, Rows]:

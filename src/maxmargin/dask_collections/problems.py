@@ -14,10 +14,11 @@ from maxmargin.formulations import c_svc, epsilon_svr
 
 @dataclass(frozen=True)
 class PairOfClasses:
-    """A class against another, or against the rest (None)."""
+    """A class against another, or against the rest (None); `scale` is that of kernel values."""
 
     positive: int
     negative: int | None
+    scale: float = 1.0
 
     def members(self, rows) -> np.ndarray:
         """Which rows take part."""
@@ -29,7 +30,7 @@ class PairOfClasses:
     def fields(self, rows) -> dict:
         """The `Problem` of some rows that take part, but for its kernel."""
         signs = np.where(rows.values == self.positive, 1.0, -1.0)
-        linear, lower, upper = c_svc(signs, rows.costs)
+        linear, lower, upper = c_svc(signs, rows.costs, self.scale)
         return {"linear": linear, "lower": lower, "upper": upper, "labels": rows.values}
 
     def sides(self, counts: np.ndarray) -> list[np.ndarray]:
@@ -52,15 +53,16 @@ class PairOfClasses:
 
 @dataclass(frozen=True)
 class Regression:
-    """The one problem of a regression."""
+    """The one problem of a regression; `scale` is that of kernel values."""
 
     epsilon: float
+    scale: float = 1.0
 
     def members(self, rows) -> np.ndarray:
         return np.flatnonzero(rows.costs > 0)
 
     def fields(self, rows) -> dict:
-        return epsilon_svr(rows.values, rows.costs, self.epsilon)
+        return epsilon_svr(rows.values, rows.costs, self.epsilon, self.scale)
 
     def sides(self, counts: np.ndarray) -> list[np.ndarray]:
         return [counts.sum(axis=1)]

@@ -133,8 +133,13 @@ class HierarchicalRun(ABC):
         # A single pass is approximate, so that there is no point in an exact last subproblem.
         others = {"refine": self.options.certify} | others
         return Task(
-            self.base, self.number, tol, tol > self.tol, memory=memory, **self.limits, **others
+            self.base, self.number, tol, tol > self.tol, memory=memory, **(self.limits | others)
         )
+
+    def iterations(self, part: float) -> dict:
+        """The limit on iterations of a subproblem that has this part of the samples."""
+        limit = self.limits["max_iter"]
+        return {"max_iter": limit if limit < 0 else int(limit * part)}
 
     def solve(self, parts: list, step: str, **others):
         """A future of the subproblem of these parts."""
@@ -190,7 +195,10 @@ class HierarchicalRun(ABC):
             first, groups = self.first_step()
             second = first
             if 1 < len(groups) < len(first):
-                second = [self.solve(group, "step-2") for group in groups]
+                second = [
+                    self.solve(group, "step-2", **self.iterations(len(group) / len(first)))
+                    for group in groups
+                ]
             if len(first) == 1:
                 yield from self._count("union", first[0])
                 return first[0]
@@ -285,8 +293,11 @@ def run_until_done(
 
 
 def _stop(reason: Status | None, runs: list[HierarchicalRun], executor: Executor) -> None:
-    """Ask all tasks to stop if there is a reason to."""
-    if reason is None:
+    """Ask all tasks to stop if there is a reason to.
+
+    The limit on iterations is for each problem, and its own tasks keep it.
+    """
+    if reason is None or reason is Status.MAX_ITER:
         return
     for hierarchical in runs:
         hierarchical.stopped_by = hierarchical.stopped_by or reason

@@ -189,8 +189,11 @@ class LocalRun(HierarchicalRun):
         self._overlap = min(len(positive), len(negative))
         alone = len(positive) * len(negative) == 1
         step = "union" if alone else "step-1"
+        limit = self.iterations(1 / (len(positive) * len(negative)))
         cells = {
-            (i, j): self.solve([_part(plus, start), _part(minus, start)], step, refine=alone)
+            (i, j): self.solve(
+                [_part(plus, start), _part(minus, start)], step, refine=alone, **limit
+            )
             for i, plus in enumerate(positive)
             for j, minus in enumerate(negative)
         }
@@ -201,7 +204,8 @@ class LocalRun(HierarchicalRun):
         """Each part is a subproblem, and the second step takes two of them at a time."""
         self._overlap, alone = 1, len(parts) == 1
         step = "union" if alone else "step-1"
-        first = [self.solve([_part(part, start)], step, refine=alone) for part in parts]
+        others = {"refine": alone} | self.iterations(1 / len(parts))
+        first = [self.solve([_part(part, start)], step, **others) for part in parts]
         return first, [first[at : at + 2] for at in range(0, len(first), 2)]
 
     def overlap(self, n_parts):

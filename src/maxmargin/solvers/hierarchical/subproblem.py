@@ -41,6 +41,7 @@ class Support:
     residual : p − Kβ of each, where β is the whole answer that they are of or were checked with
     intercept, violation, objective : of the subproblem
     status, n_iter, seconds, evaluations, n_samples : how it was solved
+    n_iter_before : iterations of all subproblems that led to it
     chain : seconds of the longest chain of subproblems that ends with this one
     """
 
@@ -57,6 +58,7 @@ class Support:
     evaluations: int = 0
     n_samples: int = 0
     chain: float = 0.0
+    n_iter_before: int = 0
 
 
 class Samples(ABC):
@@ -112,7 +114,8 @@ class Task:
     share : factor on the β that its parts come with
     resumes : whether its parts are one answer and samples with β = 0
     memory : part of the whole problem's memory that it may take
-    max_iter, deadline, stop : limits; the deadline is a `time.time()`
+    max_iter, deadline, stop : limits; iterations are those of all subproblems that it comes
+        from, and the deadline is a `time.time()`
     """
 
     base: Solver
@@ -144,7 +147,9 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
     problem = replace(problem, kernel=problem.kernel.with_own_counter())
     left = None if task.deadline is None else task.deadline - time.time()
     deadline = None if left is None else time.perf_counter() + left
-    monitor = Monitor(max_iter=task.max_iter, deadline=deadline, interrupt=task.stop)
+    before = sum(part.n_iter_before + part.n_iter for part in parts)
+    max_iter = task.max_iter if task.max_iter < 0 else max(0, task.max_iter - before)
+    monitor = Monitor(max_iter=max_iter, deadline=deadline, interrupt=task.stop)
     if not task.provisional:
         monitor.certificate_seconds = CertificateCost(problem)
     run = replace(
@@ -185,6 +190,7 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
         seconds=seconds,
         n_samples=len(index),
         chain=chain + seconds,
+        n_iter_before=before,
     )
 
 
