@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled import inner, leaf
 from maxmargin.solvers.common.active_set import ActiveSet
 
 RANDOM, LARGEST, SMALLEST = 0, 1, 2
@@ -15,7 +15,7 @@ AUTO_CHUNK = 512
 _FREE_SHARE = 1.25
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def select_chunk(
     beta, residual, lower, upper, epsilon, positive, b, tolerance, size, selection, uniforms
 ):  # fmt: skip
@@ -33,22 +33,46 @@ def select_chunk(
     b, tolerance : e = residual − b; what the stopping conditions allow
     uniforms : `size` random numbers in [0, 1)
     """
+    candidates, others, first = _classify(
+        beta, residual, lower, upper, epsilon, positive, b, tolerance
+    )
+    chosen, taken, count = (
+        np.empty(min(size, beta.size), np.int64),
+        np.zeros(beta.size, np.bool_),
+        0,
+    )
+    for place in range(first.size if candidates.size > chosen.size else 2):
+        i = first[place]
+        if i >= 0 and not taken[i] and count < chosen.size:
+            chosen[count], taken[i] = i, True
+            count += 1
+    distance = np.abs(np.abs(residual - b) - epsilon)
+    count = _take(candidates, chosen, count, taken, selection, distance, uniforms)
+    count = _take(others, chosen, count, taken, SMALLEST, distance, uniforms)
+    return np.sort(chosen[:count])
+
+
+@inner()
+def _classify(beta, residual, lower, upper, epsilon, positive, b, tolerance):
+    """Candidates, all other samples, and the samples that come first.
+
+    These are the maximal violating pair, with which the set makes progress, and the worst of each
+    class and condition, or −1.
+    """
     n = beta.size
-    candidates = np.empty(n, np.int64)
-    others = np.empty(n, np.int64)
-    worst = np.full(2 * _KINDS, -1, np.int64)
-    worst_by = np.full(2 * _KINDS, tolerance)
+    candidates, others = np.empty(n, np.int64), np.empty(n, np.int64)
+    first, worst_by = np.full(2 + 2 * _KINDS, -1, np.int64), np.full(2 * _KINDS, tolerance)
     n_candidates, n_others = 0, 0
-    high, low, highest, lowest = 0, 0, -np.inf, np.inf
+    highest, lowest = -np.inf, np.inf
     for i in range(n):
         e = residual[i] - b
         grows, shrinks = beta[i] < upper[i], beta[i] > lower[i]
         up = e - (epsilon if beta[i] >= 0.0 else -epsilon)
         down = e - (epsilon if beta[i] > 0.0 else -epsilon)
         if grows and up > highest:
-            high, highest = i, up
+            first[0], highest = i, up
         if shrinks and down < lowest:
-            low, lowest = i, down
+            first[1], lowest = i, down
         violation = max(up if grows else -np.inf, -down if shrinks else -np.inf)
         if violation > tolerance or (grows and shrinks and up == down):
             candidates[n_candidates] = i
@@ -57,50 +81,28 @@ def select_chunk(
             if positive[i]:
                 kind += _KINDS
             if violation > worst_by[kind]:
-                worst_by[kind] = violation
-                worst[kind] = i
+                worst_by[kind], first[2 + kind] = violation, i
         else:
             others[n_others] = i
             n_others += 1
-    chosen = np.empty(min(size, n), np.int64)
-    taken = np.zeros(n, np.bool_)
-    count = 0
-    for i in (high, low):  # the maximal violating pair: with it the set makes progress
-        if not taken[i]:
-            chosen[count] = i
-            taken[i] = True
-            count += 1
-    if n_candidates > chosen.size:
-        for i in worst:
-            if i >= 0 and not taken[i] and count < chosen.size:
-                chosen[count] = i
-                taken[i] = True
-                count += 1
-    pools = (candidates[:n_candidates], others[:n_others])
-    for which in range(2):
-        pool = pools[which]
-        left = 0
-        for k in range(pool.size):
-            if not taken[pool[k]]:
-                pool[left] = pool[k]
-                left += 1
-        pool = pool[:left]
-        wanted = min(chosen.size - count, left)
-        if wanted == 0:
-            continue
-        if wanted < left:
-            if which == 0 and selection == RANDOM:
-                for k in range(wanted):
-                    j = k + int(uniforms[k] * (left - k))
-                    pool[k], pool[j] = pool[j], pool[k]
-            else:
-                size_of_error = np.abs(np.abs(residual[pool] - b) - epsilon)
-                if which == 0 and selection == LARGEST:
-                    size_of_error = -size_of_error
-                pool = pool[np.argsort(size_of_error, kind="mergesort")]
-        chosen[count : count + wanted] = pool[:wanted]
-        count += wanted
-    return np.sort(chosen[:count])
+    return candidates[:n_candidates], others[:n_others], first
+
+
+@inner()
+def _take(pool, chosen, count, taken, selection, distance, uniforms):
+    """Add samples of a pool that are not taken to the chosen ones; how many these are then."""
+    pool = pool[~taken[pool]]
+    wanted = min(chosen.size - count, pool.size)
+    if wanted < pool.size:
+        if selection == RANDOM:
+            for k in range(wanted):
+                j = k + int(uniforms[k] * (pool.size - k))
+                pool[k], pool[j] = pool[j], pool[k]
+        else:
+            sign = -1.0 if selection == LARGEST else 1.0
+            pool = pool[np.argsort(sign * distance[pool], kind="mergesort")]
+    chosen[count : count + wanted] = pool[:wanted]
+    return count + wanted
 
 
 def chunk_size(wanted: int | str, active: ActiveSet) -> int:
