@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 import oracle
 from maxmargin import SVC, constants
 from maxmargin.kernels import tiles as tiling
-from maxmargin.kernels import user_values
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.samples import _products, as_samples, sparse, to_csr_if_sparse
@@ -146,7 +145,7 @@ def test_precomputed_matrix_need_not_be_copied():
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "list"])
 def test_callable_matrix(kind, monkeypatch):
-    monkeypatch.setattr(user_values, "_TILE_ROWS", 7)
+    monkeypatch.setattr(constants, "TILE_ROWS", 7)
     X = data("dense" if kind == "list" else kind)
     samples = list(X) if kind == "list" else X
     sizes = []
