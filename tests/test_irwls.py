@@ -16,7 +16,13 @@ from maxmargin.optimality import certify, violation_and_intercept, violation_of
 from maxmargin.problem import Problem
 from maxmargin.solvers import IRWLS
 from maxmargin.solvers.common.low_rank import sampled_factor
-from maxmargin.solvers.common.reweighted import DenseSystem, LowRankSystem, _Gram, solve_stages
+from maxmargin.solvers.common.reweighted import (
+    DenseSystem,
+    LowRankSystem,
+    _Gram,
+    _InnerProducts,
+    solve_stages,
+)
 from maxmargin.solvers.common.reweighted_block import solve_block
 from maxmargin.solvers.common.reweighted_steps import (
     balance,
@@ -247,6 +253,16 @@ def test_sum_of_products_is_kept_up_to_date():
     other = rng.uniform(1, 2, 50)
     expected = V[inside].T @ (V[inside] * other[inside, np.newaxis])
     assert_allclose(gram.of(inside, other), expected)
+
+
+def test_inner_products_are_kept_from_set_to_set():
+    V = np.random.default_rng(0).normal(size=(50, 4))
+    kept = _InnerProducts()
+    sets = [np.arange(20), np.arange(5, 25), np.array([0, 7, 9, 49]), np.arange(0), np.arange(30)]
+    for inside in sets:
+        values = kept.of(inside, V[inside])
+        assert_allclose(values, V[inside] @ V[inside].T)
+        values[:] = np.nan  # its own array: a factorisation overwrites it
 
 
 def test_sampled_factor_is_exact_or_none():

@@ -205,8 +205,9 @@ class LowRankSystem(_System):
         spread: float | None = None,
     ):  # fmt: skip
         super().__init__(linear, lower, upper, beta, epsilon, spread)
-        self.V, self._gram = V, _Gram(V)
+        self.V, self._gram, self._inner = V, _Gram(V), _InnerProducts()
         self.point, self.f = self._point_of(beta)
+        self._bounded, self._w_bounded = beta, self.point
 
     def _product(self, one, other, image):
         return one @ other
@@ -218,12 +219,23 @@ class LowRankSystem(_System):
     def _solve_inside(self, inside, bounded, rest, inverse_weights, right, columns):
         if len(inside) > self.V.shape[1]:
             return self._by_lemma(inside, bounded, rest, inverse_weights, right, columns)
-        V, w = self.V[inside], _sums(self.V, bounded)
+        V, w = self.V[inside], self._w_of(bounded)
         multipliers = self._by_kernel(
-            V @ V.T, inside, rest, inverse_weights, right[inside] - V @ w, columns
+            self._inner.of(inside, V), inside, rest, inverse_weights, right[inside] - V @ w, columns
         )
-        w += V.T @ self._beta[inside]
+        w = w + self._beta[inside] @ V
         return w, _times(self.V, w), multipliers
+
+    def _w_of(self, bounded: np.ndarray) -> np.ndarray:
+        """Vᵀβ of the samples at a bound, from the last where few have met one or left it since."""
+        changed = np.flatnonzero(bounded != self._bounded)
+        if len(changed) < _FEW_ROWS * len(bounded):
+            move = (bounded - self._bounded)[changed]
+            self._w_bounded = self._w_bounded + move @ self.V[changed]
+        else:
+            self._w_bounded = _sums(self.V, bounded)
+        self._bounded = bounded
+        return self._w_bounded
 
     def _by_lemma(self, inside, bounded, rest, inverse_weights, right, columns):
         """w = (1 + VᵀAV)⁻¹ (Vᵀ(bounded + A right) − b VᵀA1), A the weights of those inside.
@@ -294,6 +306,25 @@ class _Gram:
         V = self.V[index]
         with blas_threads(2.0 * V.size * V.shape[1]):
             return V.T @ (V * weights[index, np.newaxis])
+
+
+class _InnerProducts:
+    """VVᵀ of the samples inside, kept from step to step but for those that come."""
+
+    def __init__(self) -> None:
+        self._inside, self._values = np.empty(0, np.int64), np.empty((0, 0))
+
+    def of(self, inside: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """A new array of the products of V[inside], which is `V`; `inside` is ascending."""
+        _, old, stay = np.intersect1d(self._inside, inside, assume_unique=True, return_indices=True)
+        values = np.empty((len(inside), len(inside)))
+        values[np.ix_(stay, stay)] = self._values[old].take(old, axis=1)
+        new = np.setdiff1d(np.arange(len(inside)), stay, assume_unique=True)
+        with blas_threads(2.0 * len(new) * V.size):
+            values[new] = V[new] @ V.T
+        values[:, new] = values[new].T
+        self._inside, self._values = inside, values
+        return values.copy()
 
 
 def solve_stages(

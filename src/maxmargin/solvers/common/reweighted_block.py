@@ -31,9 +31,12 @@ def widths_of(problem: Problem) -> np.ndarray:
     return np.clip(problem.upper - problem.lower, _NARROWEST / scale, _WIDEST / scale)
 
 
-def weakest_of(problem: Problem, K: np.ndarray) -> float:
-    """The inverse weight that makes K + D definite in spite of the rounding of K."""
-    rounding = _ROUNDING[problem.kernel.dtype.itemsize]
+def weakest_of(dtype: np.dtype, K: np.ndarray) -> float:
+    """The inverse weight that makes K + D definite in spite of the rounding of its values.
+
+    `dtype` is what they were computed in, whatever K is held in.
+    """
+    rounding = _ROUNDING[np.dtype(dtype).itemsize]
     return rounding * np.sqrt(len(K)) * max(1e-300, float(np.abs(K.diagonal()).max()))
 
 
@@ -62,11 +65,12 @@ def solve_block(
     violation: float,
     corners: tuple[float, float],
     watch: Callable[[int, np.ndarray | None], object],
+    dtype: np.dtype | None = None,
 ) -> np.ndarray | None:
     """β of the samples `index` that lowers their objective, the others held where they are.
 
     K, beta and residual are theirs. None where there is no such β; `watch` as in
-    `solve_stages`.
+    `solve_stages`; `dtype` is what K was computed in, where not that of the kernel's rows.
     """
     lower, upper = problem.lower[index], problem.upper[index]
     system = DenseSystem(
@@ -74,7 +78,7 @@ def solve_block(
     )
     middle = sum(levels) / len(levels)
     widths = widths_of(problem)[index]
-    weakest = weakest_of(problem, K)
+    weakest = weakest_of(problem.kernel.dtype if dtype is None else dtype, K)
     found = solve_stages(system, widths, weakest, beta, middle, corners, watch)
     if found is None or not np.isfinite(found).all():
         return None

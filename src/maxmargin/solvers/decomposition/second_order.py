@@ -155,12 +155,13 @@ class SecondOrder:
         else:
             return False
         beta, residual = active.beta[working], active.residual[working]
-        K = active.block(working).astype(np.float64)
+        # Beside a large C, the rounding of single precision would outweigh the corner.
+        K = problem.kernel.block(working, working, dtype=np.float64)
         last = max(_CORNERS[1] * violation, _LAST_CORNER * active.tol)
         corners = (_CORNERS[0] * violation, last)
         new = solve_block(
             problem, K, working, beta, residual, levels, violation, corners,
-            lambda steps, state: count_steps(steps),
+            lambda steps, state: count_steps(steps), np.dtype(np.float64),
         )  # fmt: skip
         if new is None:
             return False

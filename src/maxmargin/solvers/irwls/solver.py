@@ -204,7 +204,7 @@ class _ChunkRun(CertifiedRun):
         if len(working) <= _COMPILED_CHUNK:
             new, _, steps, decrease = solve_chunk(
                 K, residual, beta, lower, upper, active.problem.epsilon, widths,
-                weakest_of(active.problem, K), b, first, corner, _STEPS_PER_STAGE,
+                weakest_of(active.problem.kernel.dtype, K), b, first, corner, _STEPS_PER_STAGE,
             )  # fmt: skip
             self.n_iter += steps
             return (new if decrease > 0 else None), None
