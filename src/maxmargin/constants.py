@@ -89,7 +89,7 @@ SHARE_OF_VIOLATION = 0.003
 
 # Largest rank of a factor K = VVᵀ, and its accuracy relative to the diagonal of K.
 MAX_RANK = 2000
-FACTOR_ACCURACY = 1e-10
+FACTOR_ACCURACY = 1e-9
 # The cost model (solvers/common/costs.py), in nanoseconds of one core; only ratios matter, and the
 # same input has the same bits whatever the machine. (benchmarks/breakdown.py)
 COST_OF_PAIR_STEP = 0.8  # per sample of the working set
