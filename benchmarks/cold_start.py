@@ -3,7 +3,9 @@
 Beside scikit-learn, which has nothing to compile. Every case is a process of its own; times are
 seconds of the processor, so that other load on the machine counts less.
 
-    python benchmarks/cold_start.py
+    python benchmarks/cold_start.py [--parts]
+
+`--parts` says instead where the first fit of a process spends its time once all is compiled.
 """
 
 from __future__ import annotations
@@ -29,6 +31,32 @@ start = time.process_time()
 SVC().fit(X, y)
 print(time.process_time() - start)
 """
+# Numba reads its tables of functions when it first compiles, or loads what it compiled.
+_PARTS = """
+import time
+import numpy as np
+from maxmargin import SVC
+X = np.random.default_rng(0).normal(size=(300, 10))
+y = X[:, 0] > 0
+times = [time.process_time()]
+import numba
+times.append(time.process_time())
+from numba.core.registry import cpu_target
+cpu_target.typing_context.refresh()
+cpu_target.target_context.refresh()
+times.append(time.process_time())
+model = SVC().fit(X, y)
+times.append(time.process_time())
+model.fit(X, y)
+times.append(time.process_time())
+print(*(after - before for before, after in zip(times[:-1], times[1:])))
+"""
+_NAMES = (
+    "import Numba",
+    "Numba's tables of functions",
+    "the rest of the first fit",
+    "a second fit",
+)
 _CASES = ((300, 2), (900, 2), (1800, 10), (5000, 2))
 
 
@@ -40,8 +68,26 @@ def seconds(library: str, n: int, classes: int, folder: str) -> float:
     return float(run.stdout)
 
 
-def main() -> None:
-    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
+def show_parts() -> None:
+    """Seconds of the parts of a first fit, the least of three processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+        runs = []
+        for _ in range(4):  # the first one compiles
+            command = [sys.executable, "-c", _PARTS]
+            run = subprocess.run(command, env=environment, capture_output=True, check=True)
+            runs.append([float(word) for word in run.stdout.split()])
+    print("| part of a first fit | seconds |\n|---|---|")
+    for name, *times in zip(_NAMES, *runs[1:], strict=True):
+        print(f"| {name} | {min(times):.3f} |")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--parts", action="store_true", help="where the time of a process goes")
+    if parser.parse_args(arguments).parts:
+        show_parts()
+        return
     print("| samples | classes | nothing compiled | new process | scikit-learn |")
     print("|---|---|---|---|---|")
     for n, classes in _CASES:
