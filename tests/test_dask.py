@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from distributed import Client, Event, LocalCluster
+from distributed.diagnostics.plugin import SchedulerPlugin
 from joblib import cpu_count, parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification, make_friedman1
@@ -502,3 +503,34 @@ def test_a_hard_margin_that_no_plane_has_is_told(client, scale):
     with pytest.warns(ConvergenceWarning, match="C=inf asks for a hard margin"):
         model.fit(da.from_array(X, chunks=40), da.from_array(y, chunks=40))
     assert model.fit_report_.status != "converged"
+
+
+class Counter(SchedulerPlugin):
+    """Counts the tasks of a fit by their step."""
+
+    name = "maxmargin-counter"
+
+    def __init__(self):
+        self.steps = {}
+
+    def transition(self, key, start, finish, *args, **kwargs):
+        if start == "processing" and finish == "memory" and str(key).startswith("maxmargin-"):
+            step = str(key).split("-")[1]
+            self.steps[step] = self.steps.get(step, 0) + 1
+
+
+def test_one_task_examines_all_small_partitions_of_a_worker(client, data):
+    X, y = data
+    counter = Counter()
+    scheduler = client.cluster.scheduler
+    scheduler.add_plugin(counter)
+    try:
+        rows, labels = da.from_array(X, chunks=(10, 5)), da.from_array(y, chunks=10)
+        model = hierarchical().fit(rows, labels)
+    finally:
+        scheduler.remove_plugin(Counter.name)
+    rounds = [line.details["rounds_of_readmission"] for line in model.fit_report_]
+    # Thirty partitions on two workers, one of which may have taken work from the other.
+    assert counter.steps["certificate"] <= 2 * (sum(rounds) + len(rounds))
+    others = sum(2 + HierarchicalSVM().partitions + 1 + taken for taken in rounds)
+    assert counter.steps["summary"] <= others

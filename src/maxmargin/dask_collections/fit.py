@@ -17,6 +17,7 @@ from maxmargin.dask_collections.collection import Collection
 from maxmargin.dask_collections.partitions import (
     Rows,
     TravellingSamples,
+    all_without_rows,
     diagonal_sums,
     lend,
     solve_local,
@@ -63,7 +64,9 @@ class WorkersRun(HierarchicalRun):
         self.problem, self.seed = problem, seed
         here = np.flatnonzero(everybody).tolist()
         self.here, self.partitions = here, collection.partitions
-        together = executor.by_home([self.partitions[at] for at in here])
+        together = executor.by_home(
+            [self.partitions[at] for at in here], [int(everybody[at]) for at in here]
+        )
         self._groups = [[here[place] for place in places] for places in together]
         self._before: Future | None = None
         self._checks: list[Any] = [None] * len(together)
@@ -107,6 +110,20 @@ class WorkersRun(HierarchicalRun):
 
     def summary(self, answer):
         return self.submit(without_rows, answer, name="summary")
+
+    def summaries_of_first(self, answers):
+        of = dict(zip(self.here, answers, strict=True))
+        tasks = [
+            self.submit(
+                all_without_rows, [of[at] for at in group], name="summary",
+                near=self.partitions[group[0]],
+            )
+            for group in self._groups
+        ]  # fmt: skip
+        found: dict[int, Support] = {}
+        for group, task in zip(self._groups, tasks, strict=True):
+            found.update(zip(group, (yield task), strict=True))
+        return [found[at] for at in self.here]
 
     def examine(self, answer, provisional):
         submit, request = self.submit, CheckRequest(self.number, provisional, self.screening_radius)

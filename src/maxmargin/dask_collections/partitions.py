@@ -216,3 +216,7 @@ def solve_local(
 
 def without_rows(support: Support) -> Support:
     return replace(support, rows=None)
+
+
+def all_without_rows(supports: list[Support]) -> list[Support]:
+    return [without_rows(support) for support in supports]

@@ -13,14 +13,14 @@ from uuid import uuid4
 from distributed import Client, Event, Future, get_client, get_worker, wait
 
 from maxmargin.execution.executors import Executor
-from maxmargin.parallel import n_cores, session, split
+from maxmargin.parallel import n_cores, session
 
 _ASK_INTERVAL = 0.5
 # How long and how often a worker that came later tries to get the samples from another.
 _TRANSFER_SECONDS = 30
 _TRIES = 3
-# Partitions of a worker that one task examines: tasks take the scheduler's time too.
-_TOGETHER = 4
+# Rows of a worker's partitions that one task examines: tasks take the scheduler's time too.
+_ROWS_TOGETHER = 20_000
 
 
 class Cluster(Executor):
@@ -69,13 +69,20 @@ class Cluster(Executor):
             self._homes[near.key] = list(self.client.who_has([near])[near.key])
         return self._homes[near.key] or self._workers
 
-    def by_home(self, futures: list[Future]) -> list[list[int]]:
-        """Places of results in groups of a few that one worker holds: work for one task."""
+    def by_home(self, futures: list[Future], sizes: list[int]) -> list[list[int]]:
+        """Places of results of these sizes in groups that one worker holds: work for one task."""
         wait(futures)
-        homes: dict[str, list[int]] = {}
-        for place, future in enumerate(futures):
-            homes.setdefault(min(self._home(future)), []).append(place)
-        return [places[part] for places in homes.values() for part in split(len(places), _TOGETHER)]
+        homes: dict[str, list[list[int]]] = {}
+        rows: dict[str, int] = {}
+        for place, (future, size) in enumerate(zip(futures, sizes, strict=True)):
+            home = min(self._home(future))
+            groups = homes.setdefault(home, [])
+            if not groups or rows[home] + size > _ROWS_TOGETHER:
+                groups.append([])
+                rows[home] = 0
+            groups[-1].append(place)
+            rows[home] += size
+        return [group for groups in homes.values() for group in groups]
 
     @property
     def stop_flag(self):

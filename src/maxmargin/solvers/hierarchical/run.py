@@ -115,6 +115,13 @@ class HierarchicalRun(ABC):
         """A future of what the client has to know of an answer."""
         return answer
 
+    def summaries_of_first(self, answers: list) -> TaskGenerator:
+        """What the client has to know of the answers of the first step."""
+        found = []
+        for answer in answers:
+            found.append((yield self.summary(answer)))
+        return found
+
     def begin(self) -> None:
         self.awaited = next(self._generator)
 
@@ -204,8 +211,8 @@ class HierarchicalRun(ABC):
                 return first[0]
             # Where every subproblem had all parts of a class, its β counts for a share.
             last = self.solve(second, "union", share=1 / self.overlap(len(second)))
-            for future in first:
-                yield from self._count("first", future)
+            for support in (yield from self.summaries_of_first(first)):
+                self._add("first", support)
             for future in second if second is not first else []:
                 yield from self._count("second", future)
         yield from self._count("union", last)
@@ -230,7 +237,9 @@ class HierarchicalRun(ABC):
         return Status.STALLED
 
     def _count(self, step: str, answer) -> TaskGenerator:
-        support = yield self.summary(answer)
+        self._add(step, (yield self.summary(answer)))
+
+    def _add(self, step: str, support: Support) -> None:
         self.n_iter += support.n_iter
         self.evaluations += support.evaluations
         self.steps.setdefault(step, []).append(support.n_samples)
