@@ -82,9 +82,9 @@ def test_a_fit_that_rounding_keeps_from_its_optimum_ends_with_its_best(overlappi
     assert report.duality_gap <= len(y) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("fewer", [10, 20, 40])
+@pytest.mark.parametrize("fewer", [20, 30, 40])
 def test_max_iter_binds_second_order_steps(fewer):
-    """They are the last 50 iterations of this fit."""
+    """They are the last 50 iterations of this fit, which is within tol some ten before its end."""
     X, y = load_breast_cancer(return_X_y=True)
     whole = SVC(kernel="linear", C=1e4).fit(X, y)
     assert whole.fit_report_[0].details["second_order"] == ["low-rank IRWLS"]
