@@ -577,3 +577,26 @@ def test_memory_follows_the_features_that_occur():
         tracemalloc.stop()
     assert model.fit_report_.status == "converged"
     assert peak < 60 * 2**20  # with panels of all features 256 MB for each thread
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_of_the_linear_kernel_need_no_kernel_values(container, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 30)) * (rng.random((700, 30)) < 0.3)
+    kernel = FeatureKernelMatrix(container(X), KernelFunction("linear"), dtype)
+    index, rows = rng.choice(700, 90, replace=False), rng.choice(700, 250, replace=False)
+    factors = rng.normal(size=90)
+    expected, before = X @ (X[index].T @ factors), kernel.counter.n
+    tolerance = 1e-4 if dtype == np.float32 else 1e-11
+    for matrix, numbers in ((kernel, np.arange(700)), (kernel.restrict(rows), rows)):
+        inside = np.flatnonzero(np.isin(index, numbers))
+        places = np.array([np.flatnonzero(numbers == k)[0] for k in index[inside]])
+        wanted = X[numbers] @ (X[index[inside]].T @ factors[inside])
+        np.testing.assert_allclose(matrix.multiply(places, factors[inside]), wanted, atol=tolerance)
+    np.testing.assert_allclose(
+        kernel.multiply(index, factors, rows), expected[rows], atol=tolerance
+    )
+    precise = kernel.multiply(index, factors, rows, precise=True)
+    np.testing.assert_allclose(precise, expected[rows], atol=1e-11)
+    assert kernel.counter.n == before

@@ -20,6 +20,7 @@ from maxmargin.kernels.tiles import (
     fill_streaming,
     fill_symmetric,
     samples_for,
+    sum_linear,
     sum_values,
 )
 from maxmargin.parallel import run_blocks, split
@@ -56,6 +57,7 @@ class FeatureKernelMatrix(KernelMatrix):
             else:
                 self._samples = samples_for(function, self.features(), dtype)
         self.n = self._samples.n
+        self.product_without_values = function.name == "linear"
         self.cheap = self._samples.multiplies_per_value <= constants.CHEAP_MULTIPLIES
 
     def _numbers(self, index: np.ndarray) -> np.ndarray:
@@ -109,8 +111,11 @@ class FeatureKernelMatrix(KernelMatrix):
         n_rows = self.n if rows is None else len(rows)
         if len(index) == 0:
             return np.zeros(n_rows)
-        if precise and self.function.name == "linear":
-            return self._through_weights(index, coefficients, rows)
+        if self.product_without_values:
+            if is_mapped(self.X) or (precise and not self._is_double):
+                return self._through_weights(index, coefficients, rows)
+            right = self._samples if rows is None else self._samples.subset(rows)
+            return sum_linear(self._samples.subset(index), coefficients, right)
         self.counter.add(len(index) * n_rows)
         if precise and not self._is_double:
             targets = self._index if rows is None else self._numbers(rows)

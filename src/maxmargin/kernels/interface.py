@@ -46,6 +46,7 @@ class KernelMatrix(ABC):
     n : number of samples
     dtype : precision of values that are not requested in float64
     cheap : whether values are computed sooner than they are read from a cache of many rows
+    product_without_values : whether `multiply` computes no kernel values, and costs less than a row
     counter : of the values computed by this matrix and its subsets
     origin : one for all subsets of the same matrix
     source : the matrix that this one is a copy of in memory, else itself
@@ -54,6 +55,7 @@ class KernelMatrix(ABC):
     n: int
     dtype: np.dtype
     cheap = False
+    product_without_values = False
 
     def __init__(self, parent: KernelMatrix | None = None):
         self.counter: EvaluationCounter = EvaluationCounter() if parent is None else parent.counter

@@ -146,6 +146,19 @@ def sum_values(function: KernelFunction, left: Samples, coefficients, right: Sam
     return result
 
 
+def sum_linear(left: Samples, coefficients: np.ndarray, right: Samples) -> np.ndarray:
+    """The same for the linear kernel, without any kernel values: the weights of the features."""
+    weights, result = left.weights(coefficients), np.empty(right.n)
+
+    def fill(columns: slice) -> None:
+        result[columns] = right.times(weights, columns)
+
+    values = right.n * right.multiplies_per_value
+    parts = n_threads() if values > constants.VALUES_WORTH_THREADS else 1
+    run_blocks(fill, split(right.n, max(1, -(-right.n // parts))))
+    return result
+
+
 def expansion(
     function: KernelFunction, X, basis: Samples, coefficients: np.ndarray, index=None
 ) -> np.ndarray:

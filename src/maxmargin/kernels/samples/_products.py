@@ -239,6 +239,26 @@ def squared_norms(data, indptr):
     return norms
 
 
+@njit(cache=True, nogil=True)
+def add_sparse_rows(data, indices, indptr, coefficients, out):
+    """out += Σ coefficients[i] · row i of a CSR matrix."""
+    for i in range(indptr.size - 1):
+        for k in range(indptr[i], indptr[i + 1]):
+            out[indices[k]] += coefficients[i] * np.float64(data[k])
+
+
+@njit(cache=True, nogil=True)
+def sparse_times(data, indices, indptr, weights, start, stop):
+    """⟨row i, weights⟩ for rows of a CSR matrix, summed in float64."""
+    out = np.empty(stop - start)
+    for i in range(start, stop):
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            total += np.float64(data[k]) * weights[indices[k]]
+        out[i - start] = total
+    return out
+
+
 @njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
 def add_rbf_expansion(
     data, indices, indptr, norms, coefficients, gamma,

@@ -52,6 +52,14 @@ class DenseSamples:
         """out[i, j] = ⟨left sample i, sample columns.start + j⟩."""
         np.matmul(left.X, self.X[columns].T, out=out)
 
+    def weights(self, coefficients: np.ndarray) -> np.ndarray:
+        """Σ coefficients[i] · sample i, in float64."""
+        return coefficients @ self.X
+
+    def times(self, weights: np.ndarray, rows: slice) -> np.ndarray:
+        """⟨sample i, weights⟩ of consecutive samples."""
+        return self.part(rows).X @ weights.astype(self.dtype)
+
     def rbf_from_products(self, left, columns: slice, products, gamma: float, largest: float):
         """RBF values in place of `products`.
 

@@ -106,6 +106,18 @@ class SparseSamples:
         part.n, part.n_features, part.dtype = len(indptr) - 1, n_features, data.dtype
         return part
 
+    def weights(self, coefficients: np.ndarray) -> np.ndarray:
+        """Σ coefficients[i] · sample i, in float64."""
+        found = np.zeros(self.n_features)
+        _products.add_sparse_rows(self.data, self.indices, self.indptr, coefficients, found)
+        return found
+
+    def times(self, weights: np.ndarray, rows: slice) -> np.ndarray:
+        """⟨sample i, weights⟩ of consecutive samples."""
+        return _products.sparse_times(
+            self.data, self.indices, self.indptr, weights, rows.start, rows.stop
+        )
+
     def rbf_from_products(self, left, columns: slice, products, gamma: float, largest: float):
         from maxmargin.kernels.samples._differences import sparse_rbf
 

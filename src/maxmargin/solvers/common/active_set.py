@@ -367,6 +367,8 @@ class ActiveSet:
 
     def _expect_reuse(self, index: np.ndarray, moves: np.ndarray) -> np.ndarray:
         """Whether samples that moved so often are free and will move again."""
+        if self.problem.kernel.product_without_values:
+            return np.zeros(len(index), bool)
         free = self._is_free(index)
         return free & (
             (moves > constants.MOVES_BEFORE_CACHING) | (2 * np.count_nonzero(free) > len(free))
