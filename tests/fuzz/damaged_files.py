@@ -141,7 +141,8 @@ def damaged_array(array: np.ndarray, rng) -> np.ndarray:
         if action == 5:
             return array.reshape(-1)
         if action == 6:
-            return array[tuple(slice(rng.integers(0, 3), None) for _ in array.shape)]
+            # Of an array without dimensions this is a scalar, which may be damaged once more.
+            return np.asarray(array[tuple(slice(rng.integers(0, 3), None) for _ in array.shape)])
         if action == 7 and array.ndim:
             return np.concatenate([array, array[:1]])
         if action == 8:
