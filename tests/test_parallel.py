@@ -150,6 +150,12 @@ def test_blocks_do_not_wait_for_threads_that_are_busy_elsewhere():
         assert run_beside(lambda: release.wait(timeout=60), other)
 
 
+def test_threads_may_become_fewer_while_blocks_are_handed_out():
+    numbers = iter([2, 1])  # a second question would get another answer
+    with session(lambda: next(numbers)):
+        assert run_blocks(lambda k: k, range(5)) == list(range(5))
+
+
 def test_after_an_error_no_more_blocks_are_begun():
     begun = []
 

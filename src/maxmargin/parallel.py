@@ -180,11 +180,11 @@ def run_blocks(function: Callable, blocks: Iterable) -> list:
     they are slow to wake. Results keep the order of the blocks, so that sums over them have the
     same bits whatever thread was faster.
     """
-    blocks = list(blocks)
-    threads = min(n_threads(), len(blocks))
-    if threads <= 1:
+    blocks, threads = list(blocks), n_threads()  # asked once: it may be another one next time
+    helpers = min(threads, len(blocks)) - 1
+    if helpers < 1:
         return [function(block) for block in blocks]
-    return _SharedBlocks(function, blocks).run(_pool(n_threads() - 1), threads - 1)
+    return _SharedBlocks(function, blocks).run(_pool(threads - 1), helpers)
 
 
 class _SharedBlocks:

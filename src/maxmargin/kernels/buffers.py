@@ -89,10 +89,12 @@ class BufferPool:
     def _take(self, n_bytes: int) -> np.ndarray | None:
         """The least memory that suffices; if none does, the largest is given up for new memory."""
         by_size = sorted((part.size, key) for key, part in list(self._free.items()))
-        enough = [key for size, key in by_size if size >= n_bytes]
-        key = enough[0] if enough else by_size[-1][1] if by_size else None
-        memory = self._free.pop(key, None) if key is not None else None
-        return memory if enough else None
+        for size, key in by_size:
+            if size >= n_bytes:
+                return self._free.pop(key, None)
+        if by_size:
+            self._free.pop(by_size[-1][1], None)
+        return None
 
     def _take_back(self, memory: np.ndarray) -> None:
         if self is _of_process:
