@@ -25,6 +25,7 @@ from maxmargin._decision_leaves import (
 )
 from maxmargin.kernels.buffers import thread_scratch
 from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.samples.dense import DenseSamples
 from maxmargin.kernels.tiles import cancels, kernel_tile, samples_for
 from maxmargin.kernels.user_values import call_kernel
 from maxmargin.parallel import run_blocks, session, split
@@ -36,6 +37,9 @@ _TILE_BYTES = 2**23
 _FEWEST_ROWS = 8
 # Products up to which one compiled loop is faster than to wake BLAS and its threads.
 _FEW_PRODUCTS = 1_000_000
+# Rows up to which sparse vectors are faster without a panel, and features that a row may have then.
+_FEW_ROWS = 4
+_MOST_FEATURES = 2**15
 
 
 class DecisionFunctions:
@@ -201,24 +205,42 @@ class FeatureTerms(_Terms):
         self.products = self._basis.n * each
 
     def fill(self, X, rows, tile):
-        basis: Any = self._basis
-        samples = basis.like(X[rows])
-        everything, function = slice(0, samples.n), self._function
+        basis, part, function = self._basis, X[rows], self._function
         self._coefficients.clear(tile)
-        near = not cancels(function, basis, samples)
-        if self._of_task is not None and basis.is_sparse and near:
+        if self._few(part):
+            samples = DenseSamples(_dense(part), np.float64, basis.origin)
+            if not cancels(function, basis, samples):
+                self._fill_few(samples, tile)
+                return
+        samples, everything = basis.like(part), slice(0, part.shape[0])
+        if self._of_task is not None and basis.is_sparse and not cancels(function, basis, samples):
             basis.add_rbf_expansion(function.gamma, self._of_task, samples, everything, tile[0])
             return
-        few = near and not basis.is_sparse and samples.n * self.products <= _FEW_PRODUCTS
-        for place, part in enumerate(self._parts):
-            if few:
-                values = np.empty((samples.n, part.n))
-                products_of_few(samples.X, part.X, values)
-                function.from_products(values, samples.norms, part.norms)
-                self._coefficients.add_few(place, values, tile)
+        for place, vectors in enumerate(self._parts):
+            values = kernel_tile(function, vectors, samples, everything)
+            self._coefficients.add(place, values, tile)
+
+    def _few(self, rows) -> bool:
+        n, basis = rows.shape[0], self._basis
+        if basis.is_sparse and (n > _FEW_ROWS or basis.n_features > _MOST_FEATURES):
+            return False
+        return n * self.products <= _FEW_PRODUCTS
+
+    def _fill_few(self, samples: DenseSamples, tile: np.ndarray) -> None:
+        """The same for few samples, with neither BLAS nor the layout of panels."""
+        for place, vectors in enumerate(self._parts):
+            values = np.empty((samples.n, vectors.n))
+            if vectors.is_sparse:
+                for own, sample in zip(values, samples.X, strict=True):
+                    own[:] = vectors.times(sample, slice(0, vectors.n))
             else:
-                values = kernel_tile(function, part, samples, everything)
-                self._coefficients.add(place, values, tile)
+                products_of_few(samples.X, vectors.X, values)
+            self._function.from_products(values, samples.norms, vectors.norms)
+            self._coefficients.add_few(place, values, tile)
+
+
+def _dense(rows) -> np.ndarray:
+    return rows.toarray() if sp.issparse(rows) else rows
 
 
 class PrecomputedTerms(_Terms):

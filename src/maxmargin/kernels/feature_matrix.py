@@ -35,12 +35,15 @@ class FeatureKernelMatrix(KernelMatrix):
     Parameters
     ----------
     X : dense array or CSR matrix
-        Kept by reference for values in float64; the working copy has `dtype`.
+        Kept for values in float64, by reference or, where that has fewer non-zeros, as a
+        CSR matrix of the samples less a common vector that the kernel does not see; the
+        working copy has `dtype`.
     """
 
     def __init__(self, X, function: KernelFunction, dtype, parent=None, index=None):
         super().__init__(parent)
-        X = without_empty_features(to_csr_if_sparse(X)) if parent is None else X
+        if parent is None:
+            X = without_empty_features(to_csr_if_sparse(X, function.translation_invariant))
         self.X, self.function, self.dtype = X, function, np.dtype(dtype)
         self._index = index
         self._root: FeatureKernelMatrix = self if parent is None else parent._root

@@ -32,7 +32,7 @@ _FEW_FAR = 1 / 16
 
 def samples_for(function: KernelFunction, X, dtype) -> Samples:
     """Samples of X for values of this kernel in `dtype`; in float64 if float32 is too inexact."""
-    samples = as_samples(X, dtype, centre=function.translation_invariant)
+    samples = as_samples(X, dtype, movable=function.translation_invariant)
     if samples.dtype == np.float32 and cancels(function, samples):
         far = np.count_nonzero(samples.norms > function.largest_norm(samples.dtype))
         if far > _FEW_FAR * samples.n:

@@ -119,7 +119,7 @@ class KernelStore:
 
 
 def _inner_products(X, n: int, centre: bool) -> tuple[np.ndarray, np.ndarray]:
-    samples = as_samples(X, np.float64, centre=centre)
+    samples = as_samples(X, np.float64, movable=centre)
     products = np.empty((n, n))
     fill(KernelFunction("linear"), samples, samples, products)
     return products, samples.norms

@@ -15,7 +15,7 @@ from maxmargin import constants
 from maxmargin.formulations import are_bounds
 from maxmargin.kernels.budget import cache_bytes
 from maxmargin.kernels.functions import BUILT_IN_KERNELS
-from maxmargin.kernels.samples import mostly_zero
+from maxmargin.kernels.samples import are_dense
 from maxmargin.parallel import resolve_n_jobs, session
 from maxmargin.report import ProblemReport, ReportTable
 from maxmargin.solution import Status
@@ -47,11 +47,13 @@ def solve_together(source: LocalSource, solver, watch: FitWatch, seed: int) -> A
     if layout is None or type(solver) is not Auto or watch.one_by_one:
         return None
     order, bounds, problems = layout
+    wide, at_once = _worth_products(data.X, estimator.kernel)
     batch = Batch(
         problems, bounds, data.codes[order], data.costs[order], len(bounds) > 2,
         tol=float(estimator.tol), max_iter=int(estimator.max_iter),
         refine=len(order) <= constants.REFINED_SAMPLES,
-        wide=_is_wide(data.X),
+        wide=wide,
+        at_once=at_once,
     )  # fmt: skip
     memory = cache_bytes(estimator.cache_size, data.n)
     with session(resolve_n_jobs(estimator.n_jobs)), watch.problem() as monitor:
@@ -73,11 +75,17 @@ def solve_together(source: LocalSource, solver, watch: FitWatch, seed: int) -> A
     return answered.answers()
 
 
-def _is_wide(X) -> bool:
-    """Whether kernel values of X cost much less by large products than row by row."""
-    if not isinstance(X, np.ndarray) or X.shape[1] < constants.FEATURES_WORTH_PRODUCTS:
-        return False
-    return not mostly_zero(X)
+def _worth_products(X, kernel) -> tuple[bool, bool]:
+    """`wide` and `at_once` of a `Batch`: what large products save over products row by row.
+
+    Of sparse samples the values of a linear kernel are worth computing all only where they do
+    not have a low rank, which faster steps would make use of.
+    """
+    n, n_features = X.shape
+    if n_features < constants.FEATURES_WORTH_PRODUCTS or kernel not in BUILT_IN_KERNELS:
+        return False, False
+    wide = isinstance(X, np.ndarray) and are_dense(X, kernel == "rbf")
+    return wide, wide or kernel != "linear" or n_features >= n
 
 
 def _kernel_in_order(source: LocalSource, order: np.ndarray, memory: int):

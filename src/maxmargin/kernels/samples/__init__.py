@@ -3,7 +3,8 @@
 This is the only place where the two kinds of storage differ. Which products are
 used follows the density of the data, not its container: rows with few non-zeros
 are multiplied as sparse ones even if they came in a dense array, so the same
-numbers give the same bits in either container.
+numbers give the same bits in either container. Where the kernel sees distances alone,
+that holds for rows with few features other than the commonest values, too.
 """
 
 from __future__ import annotations
@@ -16,17 +17,16 @@ import scipy.sparse as sp
 from maxmargin import constants
 from maxmargin.kernels.samples.dense import DenseSamples
 from maxmargin.kernels.samples.mapped import MappedSamples, is_mapped
+from maxmargin.kernels.samples.origin import MIN_SPARSE_FEATURES, choose_origin
 
 if TYPE_CHECKING:
     from maxmargin.kernels.samples.sparse import SparseSamples
 
     Samples = DenseSamples | SparseSamples
 
-# Below this the fixed cost of a sparse row outweighs its few non-zeros.
-_MIN_SPARSE_FEATURES = 16
 # Sparse input of a higher density is densified, but only where that costs little memory.
-_MAX_DENSIFIED_BYTES = 256 * 2**20
-_DENSITY_SAMPLE = 2048
+_MAX_DENSIFIED_VALUES = 2**25
+_TILE_ROWS = 2048
 
 
 def without_empty_features(X):
@@ -34,62 +34,58 @@ def without_empty_features(X):
 
     Inner products do not change by it, and vectors of features are no longer than the data.
     """
-    if not sp.issparse(X) or X.shape[1] <= max(X.nnz, _MIN_SPARSE_FEATURES):
+    if not sp.issparse(X) or X.shape[1] <= max(X.nnz, MIN_SPARSE_FEATURES):
         return X
     features, numbers = np.unique(X.indices, return_inverse=True)
     return sp.csr_array((X.data, numbers, X.indptr), shape=(X.shape[0], len(features)))
 
 
-def to_csr_if_sparse(X):
+def to_csr_if_sparse(X, movable: bool = False):
     """X as a CSR matrix where its products are faster as sparse ones, else as it is.
 
-    Of a large array that is mapped from a file there is to be no copy, not even of its non-zeros.
+    Parameters
+    ----------
+    movable : bool
+        Whether all rows may be moved by a common vector, as the kernel does not see it.
     """
-    if sp.issparse(X) or X.shape[1] < _MIN_SPARSE_FEATURES or is_mapped(X) or not mostly_zero(X):
-        return X
-    return _sparse().to_csr(X)
+    if not _stays_sparse(X):
+        sparse, origin = choose_origin(X, movable)
+        if sparse:
+            return _sparse().to_csr(X, origin)
+    return X
 
 
-def as_samples(X, dtype, *, centre: bool = False) -> Samples:
+def as_samples(X, dtype, *, movable: bool = False) -> Samples:
     """Samples of X in the storage whose products are the faster ones.
 
     Parameters
     ----------
-    centre : bool
+    movable : bool
         Whether the rows may be moved by a common vector (the kernel does not see
-        it), so that distances keep their digits.
+        it), so that most features are zero or distances keep their digits.
     """
+    if _stays_sparse(X):
+        return _sparse().SparseSamples(X, dtype)
+    sparse, origin = choose_origin(X, movable)
+    if sparse:
+        return _sparse().SparseSamples(_sparse().to_csr(X, origin), dtype, origin)
+    X = X.toarray() if sp.issparse(X) else X
+    return (MappedSamples if is_mapped(X) else DenseSamples)(X, dtype, origin)
+
+
+def are_dense(X, movable: bool) -> bool:
+    """Whether products of rows of X are those of a dense array."""
+    return not _stays_sparse(X) and not choose_origin(X, movable)[0]
+
+
+def _stays_sparse(X) -> bool:
+    """Whether X is a CSR matrix of so low a density, or so large, that it is not densified."""
+    if not sp.issparse(X):
+        return False
     n, n_features = X.shape
-    if sp.issparse(X):
-        # Samples to compare with come a tile at a time.
-        densified_bytes = max(n, _DENSITY_SAMPLE) * n_features * np.dtype(dtype).itemsize
-        if (
-            X.nnz <= constants.SPARSE_DENSITY * n * n_features
-            or densified_bytes > _MAX_DENSIFIED_BYTES
-        ):
-            return _sparse().SparseSamples(X, dtype)
-        X = X.toarray()
-    else:
-        X = to_csr_if_sparse(X)
-        if sp.issparse(X):
-            return _sparse().SparseSamples(X, dtype)
-    storage = MappedSamples if is_mapped(X) else DenseSamples
-    return storage(X, dtype, _mean_worth_removing(X) if centre else None)
-
-
-def mostly_zero(X: np.ndarray) -> bool:
-    """Whether products of rows are faster without the zeros, by a look at some of them."""
-    sample = X[:: max(1, len(X) // _DENSITY_SAMPLE)]
-    return bool(np.count_nonzero(sample) <= constants.SPARSE_DENSITY * sample.size)
-
-
-def _mean_worth_removing(X: np.ndarray) -> np.ndarray | None:
-    """The mean row where it dwarfs the spread: there ‖a‖² + ‖b‖² − 2⟨a, b⟩ would cancel."""
-    sample = X[:: max(1, len(X) // _DENSITY_SAMPLE)]
-    mean = np.add.reduce(sample, axis=0, dtype=np.float64) / len(sample)
-    square = np.einsum("ij,ij->", sample, sample, dtype=np.float64, casting="unsafe") / len(sample)
-    # Of the mean square the mean has the greater part; false where there is an overflow.
-    return mean if 2.0 * (mean @ mean) > square else None
+    # Samples to compare with come a tile at a time.
+    too_large = max(n, _TILE_ROWS) * n_features > _MAX_DENSIFIED_VALUES
+    return bool(too_large or X.nnz <= constants.SPARSE_DENSITY * n * n_features)
 
 
 def _sparse():

@@ -307,22 +307,22 @@ def add_rbf_expansion(
 
 
 @njit(cache=True, nogil=True)
-def count_nonzeros(X, counts):
-    """counts[i] = number of non-zeros of row i."""
+def count_nonzeros(X, origin, counts):
+    """counts[i] = number of features in which row i differs from the origin."""
     for i in range(X.shape[0]):
         count = 0
         for j in range(X.shape[1]):
-            count += X[i, j] != 0
+            count += X[i, j] != origin[j]
         counts[i] = count
 
 
 @njit(cache=True, nogil=True)
-def take_nonzeros(X, data, indices):
-    """The non-zeros of X row by row, and their columns."""
+def take_nonzeros(X, origin, data, indices):
+    """The non-zeros of X less the origin row by row, and their columns."""
     at = 0
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
-            if X[i, j] != 0:
-                data[at] = X[i, j]
+            if X[i, j] != origin[j]:
+                data[at] = np.float64(X[i, j]) - np.float64(origin[j])
                 indices[at] = j
                 at += 1

@@ -9,19 +9,19 @@ import scipy.sparse as sp
 
 
 class DenseSamples:
-    """Rows of a dense array of `dtype`, less `mean` where one is given.
+    """Rows of a dense array of `dtype`, less `origin` where one is given.
 
-    The array is copied only if its type, its order or the mean asks for it.
+    The array is copied only if its type, its order or the origin asks for it.
     """
 
     is_sparse = False
 
-    def __init__(self, X: np.ndarray, dtype, mean: np.ndarray | None = None):
+    def __init__(self, X: np.ndarray, dtype, origin: np.ndarray | None = None):
         self.n, self.n_features = X.shape
         self.dtype = np.dtype(dtype)
-        self.mean = mean
-        if mean is not None:
-            X = np.subtract(X, mean, dtype=np.result_type(X.dtype, self.dtype))
+        self.origin = origin
+        if origin is not None:
+            X = np.subtract(X, origin, dtype=np.result_type(X.dtype, self.dtype))
         self.X = np.ascontiguousarray(X, dtype=self.dtype)
         self.norms = np.einsum("ij,ij->i", self.X, self.X)
 
@@ -36,11 +36,11 @@ class DenseSamples:
 
     def like(self, X) -> DenseSamples:
         """Samples of other rows X, in the same storage."""
-        return DenseSamples(X.toarray() if sp.issparse(X) else X, self.dtype, self.mean)
+        return DenseSamples(X.toarray() if sp.issparse(X) else X, self.dtype, self.origin)
 
     def subset(self, index: np.ndarray | slice) -> DenseSamples:
         part = object.__new__(DenseSamples)
-        part.X, part.norms, part.mean = self.X[index], self.norms[index], self.mean
+        part.X, part.norms, part.origin = self.X[index], self.norms[index], self.origin
         part.n, part.n_features, part.dtype = len(part.X), self.n_features, self.dtype
         part.largest_norm = self.largest_norm
         return part

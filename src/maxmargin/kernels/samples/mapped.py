@@ -30,13 +30,13 @@ def is_mapped(X) -> bool:
 class MappedSamples(DenseSamples):
     """Rows of a mapped array, all or those of an `index`, as `DenseSamples` would have them.
 
-    Type, order and mean are seen to in each tile, so that no copy of the array is made.
+    Type, order and origin are seen to in each tile, so that no copy of the array is made.
     """
 
-    def __init__(self, X: np.ndarray, dtype, mean: np.ndarray | None = None, index=None):
+    def __init__(self, X: np.ndarray, dtype, origin: np.ndarray | None = None, index=None):
         self._mapped, self._index = X, index
         self.n, self.n_features = X.shape[0] if index is None else len(index), X.shape[1]
-        self.dtype, self.mean = np.dtype(dtype), mean
+        self.dtype, self.origin = np.dtype(dtype), origin
 
     @cached_property
     def norms(self) -> np.ndarray:  # type: ignore[override]
@@ -55,16 +55,16 @@ class MappedSamples(DenseSamples):
         return self.rows(slice(0, self.n))
 
     def rows(self, where: slice | np.ndarray) -> np.ndarray:
-        """Some rows, in the type of the samples and less their mean."""
+        """Some rows, in the type of the samples and less their origin."""
         part = self._mapped[where if self._index is None else self._index[where]]
-        if self.mean is not None:
-            part = np.subtract(part, self.mean, dtype=np.result_type(part.dtype, self.dtype))
+        if self.origin is not None:
+            part = np.subtract(part, self.origin, dtype=np.result_type(part.dtype, self.dtype))
         return np.ascontiguousarray(part, dtype=self.dtype)
 
     def in_memory(self) -> DenseSamples:
         held = object.__new__(DenseSamples)
-        held.n, held.n_features, held.dtype, held.mean = (
-            self.n, self.n_features, self.dtype, self.mean,
+        held.n, held.n_features, held.dtype, held.origin = (
+            self.n, self.n_features, self.dtype, self.origin,
         )  # fmt: skip
         held.X, held.norms, held.largest_norm = self.X, self.norms, self.largest_norm
         return held
@@ -74,7 +74,7 @@ class MappedSamples(DenseSamples):
         index = np.arange(self.n)[index] if isinstance(index, slice) else index
         numbers = index if self._index is None else self._index[index]
         part = MappedSamples(
-            self._mapped, self.dtype if dtype is None else dtype, self.mean, numbers
+            self._mapped, self.dtype if dtype is None else dtype, self.origin, numbers
         )
         if part.dtype == self.dtype:
             part.norms, part.largest_norm = self.norms[index], self.largest_norm

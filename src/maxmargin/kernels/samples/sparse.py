@@ -23,11 +23,15 @@ _CONVERTED_ROWS = 2048
 
 
 class SparseSamples:
-    """Rows of a CSR matrix; its products cost time in proportion to the non-zeros."""
+    """Rows of a CSR matrix; its products cost time in proportion to the non-zeros.
+
+    `origin` is the row that has been subtracted from all rows of X, None for zero.
+    """
 
     is_sparse = True
 
-    def __init__(self, X, dtype):
+    def __init__(self, X, dtype, origin: np.ndarray | None = None):
+        self.origin = origin
         self.n, self.n_features = X.shape
         self.dtype = np.dtype(dtype)
         self.data = np.ascontiguousarray(X.data, dtype=self.dtype)
@@ -45,13 +49,14 @@ class SparseSamples:
         return len(self.data) / max(1, self.n)
 
     def like(self, X) -> SparseSamples:
-        return SparseSamples(X if sp.issparse(X) else to_csr(X), self.dtype)
+        as_it_is = sp.issparse(X) and self.origin is None
+        return SparseSamples(X if as_it_is else to_csr(X, self.origin), self.dtype, self.origin)
 
     def subset(self, index: np.ndarray) -> SparseSamples:
         rows = np.asarray(index, np.int64)
         data, indices, indptr = _products.take_rows(self.data, self.indices, self.indptr, rows)
         part = SparseSamples._of(data, indices, indptr, self.norms[index], self.n_features)
-        part.largest_norm = self.largest_norm
+        part.largest_norm, part.origin = self.largest_norm, self.origin
         return part
 
     def part(self, rows: slice) -> SparseSamples:
@@ -62,7 +67,7 @@ class SparseSamples:
             self.data[entries], self.indices[entries], ends - ends[0], self.norms[rows],
             self.n_features,
         )  # fmt: skip
-        part.largest_norm = self.largest_norm
+        part.largest_norm, part.origin = self.largest_norm, self.origin
         return part
 
     def products(self, left, columns: slice, out: np.ndarray) -> None:
@@ -169,23 +174,30 @@ def _panel(n_features: int, dtype, wide: bool = False) -> np.ndarray:
     return thread_scratch("panel").array(shape, dtype)
 
 
-def to_csr(X: np.ndarray):
-    """A dense array as a CSR matrix, on the session's threads."""
-    parts = split(X.shape[0], _CONVERTED_ROWS)
+def to_csr(X, origin: np.ndarray | None = None):
+    """X less the origin as a CSR matrix, on the session's threads."""
     # Neither the compiler nor SciPy's sparse matrices know all types that a dense array may have.
     dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
+    origin_row = np.full(X.shape[1], 0.0 if origin is None else origin, dtype)
+    parts = split(X.shape[0], _CONVERTED_ROWS)
     indptr = np.zeros(X.shape[0] + 1, np.int64)
 
+    def dense(rows: slice) -> np.ndarray:
+        part = X[rows].toarray() if sp.issparse(X) else X[rows]
+        return np.ascontiguousarray(part, dtype)
+
     def count(rows: slice) -> None:
-        _products.count_nonzeros(np.ascontiguousarray(X[rows], dtype), indptr[1:][rows])
+        _products.count_nonzeros(dense(rows), origin_row, indptr[1:][rows])
 
     run_blocks(count, parts)
     np.cumsum(indptr, out=indptr)
-    data, indices = np.empty(indptr[-1], dtype), np.empty(indptr[-1], np.int32)
+    # A difference of two float32 numbers has more digits than they.
+    data = np.empty(indptr[-1], dtype if origin is None else np.float64)
+    indices = np.empty(indptr[-1], np.int32)
 
     def take(rows: slice) -> None:
         part = slice(indptr[rows.start], indptr[rows.stop])
-        _products.take_nonzeros(np.ascontiguousarray(X[rows], dtype), data[part], indices[part])
+        _products.take_nonzeros(dense(rows), origin_row, data[part], indices[part])
 
     run_blocks(take, parts)
     return sp.csr_array((data, indices, indptr), shape=X.shape)

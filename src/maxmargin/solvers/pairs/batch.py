@@ -58,6 +58,7 @@ class Batch:
     refine : whether problems of few samples are solved to the exact optimum
     wide : whether samples are dense and have so many features that kernel values cost much less
         by large matrix products than row by row
+    at_once : whether the same holds for all kernel values of one problem, of sparse samples too
     """
 
     problems: np.ndarray
@@ -69,6 +70,7 @@ class Batch:
     max_iter: int = -1
     refine: bool = False
     wide: bool = False
+    at_once: bool = False
 
     @property
     def n(self) -> int:
@@ -135,7 +137,7 @@ def _wants_all_values(batch: Batch, sizes: np.ndarray, memory: int) -> bool:
     """Whether most kernel values will be used, or all are so few, that all are computed at once."""
     n_bytes = 8 * batch.n**2
     few = n_bytes <= constants.DOUBLE_PRECISION_BYTES or float(sizes.mean()) <= _FEW_SAMPLES
-    at_once = batch.wide and len(sizes) == 1 and n_bytes <= _BYTES_AT_ONCE
+    at_once = batch.at_once and len(sizes) == 1 and n_bytes <= _BYTES_AT_ONCE
     return (few or at_once) and n_bytes <= memory
 
 
