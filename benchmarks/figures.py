@@ -32,6 +32,7 @@ QUICK = {
     "command-line": "command_line.py",
     "small": "small.py",
     "products": "products.py",
+    "threads": "threads.py",
 }
 WHOLE = {
     "peers": "peers.py --limit 45 --repeat 2 --scaling --data DATA",

@@ -30,6 +30,7 @@ import large
 import peers
 import search
 import small
+import threads
 
 
 def naive_violation(X, y, alpha, C, kernel, gamma):
@@ -343,3 +344,15 @@ def test_growth_with_n_is_fitted_and_drawn(tmp_path):
 def test_generated_large_data_have_two_classes(case):
     X, y = case.make(None, 500)
     assert X.shape[0] == len(y) == 500 and set(y) == {-1.0, 1.0}
+
+
+def test_simulated_threads():
+    assert threads.makespan([3.0, 1.0, 1.0, 1.0], 2) == 3.0
+    assert threads.makespan([1.0, 1.0, 3.0], 2) == 4.0
+    X, y = classes.clouds(12, 80, 10, 1.0)
+    real, before = maxmargin.SVC(n_jobs=4).fit(X, y), maxmargin.parallel.run_blocks
+    with threads.recording() as recorder:
+        recorded = maxmargin.SVC(n_jobs=4).fit(X, y)
+    assert maxmargin.parallel.run_blocks is before
+    assert 0 < recorder.saved < recorder.in_blocks
+    assert np.array_equal(recorded.dual_coef_, real.dual_coef_)
