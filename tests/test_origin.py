@@ -12,7 +12,7 @@ from maxmargin import SVC
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.samples import are_dense, as_samples
-from maxmargin.kernels.samples.origin import choose_origin
+from maxmargin.kernels.samples.origin import sparse_origin
 
 
 def standardised_categories(n=300, d=40, share=0.15, seed=0, dtype=np.float64):
@@ -25,7 +25,7 @@ def standardised_categories(n=300, d=40, share=0.15, seed=0, dtype=np.float64):
 @pytest.mark.parametrize("n", [2, 40, 300])
 def test_categories_are_sparse_from_their_commonest_values(n):
     X, _ = standardised_categories()
-    sparse, origin = choose_origin(X[:n], movable=True)
+    sparse, origin = sparse_origin(X[:n], movable=True)
     assert sparse
     assert np.count_nonzero(X[:n] - origin) <= 0.4 * n * 40
     assert not are_dense(X[:n], movable=True)

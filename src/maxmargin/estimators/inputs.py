@@ -12,7 +12,7 @@ from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, validate_data
 
-from maxmargin.estimators.multiclass import members_of_classes
+from maxmargin.estimators.multiclass import members_of_classes, pairs_of_classes
 from maxmargin.kernels.cuda import card_array, check_on_card
 from maxmargin.parallel import resolve_n_jobs, run_blocks, session, split
 from maxmargin.sklearn_private import num_samples
@@ -65,7 +65,7 @@ class TrainingData:
             return everything, np.array([0, len(everything)]), problems
         order = everything[np.argsort(self.codes[everything], kind="stable")]
         sizes = np.bincount(self.codes[everything], minlength=n_classes)
-        first, second = np.triu_indices(n_classes, 1)
+        first, second = pairs_of_classes(n_classes)
         bounds = np.concatenate([[0], np.cumsum(sizes)])
         return order, bounds, np.stack([first, first, second], axis=1)
 

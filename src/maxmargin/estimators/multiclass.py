@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -98,13 +99,19 @@ def members_of_classes(codes: np.ndarray, n_classes: int) -> list[np.ndarray]:
     return [order[start:stop] for start, stop in pairwise(ends)]
 
 
+@lru_cache(maxsize=1)
+def pairs_of_classes(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """First and second class of each pair, in LIBSVM's order; to be read only."""
+    return np.triu_indices(n_classes, 1)
+
+
 class PairTasks(Sequence[BinaryTask]):
     """The tasks of all pairs of classes, each made when it is asked for: there may be many."""
 
     def __init__(self, codes: np.ndarray, n_classes: int, nu: float | None = None):
         self._nu = nu
         self._members = members_of_classes(codes, n_classes)
-        self._first, self._second = np.triu_indices(n_classes, 1)
+        self._first, self._second = pairs_of_classes(n_classes)
 
     def __len__(self) -> int:
         return len(self._first)

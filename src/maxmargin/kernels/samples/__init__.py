@@ -17,7 +17,11 @@ import scipy.sparse as sp
 from maxmargin import constants
 from maxmargin.kernels.samples.dense import DenseSamples
 from maxmargin.kernels.samples.mapped import MappedSamples, is_mapped
-from maxmargin.kernels.samples.origin import MIN_SPARSE_FEATURES, choose_origin
+from maxmargin.kernels.samples.origin import (
+    MIN_SPARSE_FEATURES,
+    mean_worth_removing,
+    sparse_origin,
+)
 
 if TYPE_CHECKING:
     from maxmargin.kernels.samples.sparse import SparseSamples
@@ -49,7 +53,7 @@ def to_csr_if_sparse(X, movable: bool = False):
         Whether all rows may be moved by a common vector, as the kernel does not see it.
     """
     if not _stays_sparse(X):
-        sparse, origin = choose_origin(X, movable)
+        sparse, origin = sparse_origin(X, movable)
         if sparse:
             return _sparse().to_csr(X, origin)
     return X
@@ -66,16 +70,17 @@ def as_samples(X, dtype, *, movable: bool = False) -> Samples:
     """
     if _stays_sparse(X):
         return _sparse().SparseSamples(X, dtype)
-    sparse, origin = choose_origin(X, movable)
+    sparse, origin = sparse_origin(X, movable)
     if sparse:
         return _sparse().SparseSamples(_sparse().to_csr(X, origin), dtype, origin)
     X = X.toarray() if sp.issparse(X) else X
-    return (MappedSamples if is_mapped(X) else DenseSamples)(X, dtype, origin)
+    storage = MappedSamples if is_mapped(X) else DenseSamples
+    return storage(X, dtype, mean_worth_removing(X) if movable else None)
 
 
 def are_dense(X, movable: bool) -> bool:
     """Whether products of rows of X are those of a dense array."""
-    return not _stays_sparse(X) and not choose_origin(X, movable)[0]
+    return not _stays_sparse(X) and not sparse_origin(X, movable)[0]
 
 
 def _stays_sparse(X) -> bool:

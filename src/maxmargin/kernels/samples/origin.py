@@ -25,8 +25,8 @@ _MEAN_ROWS = 2048
 _AGREEING = 0.8 * (1 - constants.SPARSE_DENSITY) ** 2
 
 
-def choose_origin(X, movable: bool) -> tuple[bool, np.ndarray | None]:
-    """Whether products of X are faster as sparse ones, and the origin to subtract, if any.
+def sparse_origin(X, movable: bool) -> tuple[bool, np.ndarray | None]:
+    """Whether products of X are faster as sparse ones, and from which origin; None is zero.
 
     Both follow from a look at some of the rows. Of a large array that is mapped from a file there
     is to be no copy, not even of its non-zeros.
@@ -37,15 +37,12 @@ def choose_origin(X, movable: bool) -> tuple[bool, np.ndarray | None]:
         Whether an origin other than zero will do.
     """
     n, n_features = X.shape
-    if n == 0:
+    if n == 0 or n_features < MIN_SPARSE_FEATURES or is_mapped(X):
         return False, None
-    if n_features >= MIN_SPARSE_FEATURES and not is_mapped(X):
-        if _mostly_zero(X):
-            return True, None
-        commonest = _commonest_values(X) if movable else None
-        if commonest is not None:
-            return True, commonest
-    return False, _mean_worth_removing(X) if movable else None
+    if _mostly_zero(X):
+        return True, None
+    commonest = _commonest_values(X) if movable else None
+    return commonest is not None, commonest
 
 
 def _mostly_zero(X, origin: np.ndarray | float = 0.0) -> bool:
@@ -64,9 +61,11 @@ def _commonest_values(X) -> np.ndarray | None:
     return commonest if _mostly_zero(X, commonest) else None
 
 
-def _mean_worth_removing(X) -> np.ndarray | None:
+def mean_worth_removing(X) -> np.ndarray | None:
     """The mean row where it dwarfs the spread: there ‖a‖² + ‖b‖² − 2⟨a, b⟩ would cancel."""
     rows = _some_rows(X, _MEAN_ROWS)
+    if len(rows) == 0:
+        return None
     mean = np.add.reduce(rows, axis=0, dtype=np.float64) / len(rows)
     square = np.einsum("ij,ij->", rows, rows, dtype=np.float64, casting="unsafe") / len(rows)
     # Of the mean square the mean has the greater part; false where there is an overflow.
