@@ -21,6 +21,9 @@ _LINE_BYTES = 64
 # What the process keeps between two fits, at most; the operating system may have it back.
 _KEPT_BYTES = 64 * 2**20
 _LARGE_BYTES = 2**20
+# Memory up to this size is not offered to the operating system between two fits: to mark its
+# pages and to touch them again takes longer than a small problem.
+_UNMARKED_BYTES = 8 * 2**20
 _thread = threading.local()
 
 
@@ -124,6 +127,8 @@ def _new(n_bytes: int) -> np.ndarray:
 def _lend_to_system(memory: np.ndarray) -> None:
     """Let the operating system take pages that nobody uses when it runs out of others."""
     pages = getattr(memory.base, "obj", None)
+    if memory.size <= _UNMARKED_BYTES:
+        return
     if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_FREE"):
         with suppress(OSError):
             pages.madvise(mmap.MADV_FREE)
