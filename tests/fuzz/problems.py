@@ -51,6 +51,10 @@ class FuzzProblem:
         )
 
 
+# From this seed on every eighth problem has categories; earlier seeds stay what they were.
+FIRST_OF_CATEGORIES = 100_000
+
+
 def exponential(A, B):
     """exp(−‖a − b‖₁), for `kernel=callable`."""
     A, B = (M.toarray() if sp.issparse(M) else np.asarray(M, float) for M in (A, B))
@@ -62,6 +66,8 @@ def make_problem(seed: int) -> FuzzProblem:
     rng = np.random.default_rng([18, seed])
     notes: list[str] = []
     X, y = _samples(rng, notes)
+    if seed >= FIRST_OF_CATEGORIES and seed % 8 == 0:
+        X = _categories(rng, y, notes)
     kernel = str(rng.choice(KERNELS, p=[0.25, 0.12, 0.3, 0.11, 0.12, 0.1]))
     X = _scaled(rng, X, kernel, notes)
     if rng.random() < 0.3:
@@ -123,6 +129,15 @@ def _samples(rng, notes) -> tuple[np.ndarray, np.ndarray]:
         X[:, rng.integers(0, d)] = rng.choice([0.0, 1.0, -1e4])
         notes.append("constant feature")
     return (X, y) if len(np.unique(y)) > 1 else (X, np.arange(n) % 2)
+
+
+def _categories(rng, y, notes) -> np.ndarray:
+    """Standardised features of two values, whose commoner one is not zero."""
+    notes.append("categories")
+    share = rng.uniform(0.05, 0.35, (2, int(rng.integers(16, 40))))
+    X = (rng.random((len(y), share.shape[1])) < share[y % 2]).astype(float)
+    spread = X.std(axis=0)
+    return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
 
 
 def _scaled(rng, X, kernel, notes):

@@ -6,10 +6,11 @@
 import pytest
 
 from .judge import binary_problems, complaints
-from .problems import make_problem
+from .problems import FIRST_OF_CATEGORIES, make_problem
 from .run import fit, judge_seed
 
 PROBLEMS, AT_A_TIME = 200, 10
+CATEGORIES = range(FIRST_OF_CATEGORIES, FIRST_OF_CATEGORIES + 8 * 20, 8)
 
 FOUND = {
     39: "the maximal violating pair was not selected: its violation is small beside the intercept",
@@ -48,6 +49,12 @@ def failures(seeds) -> str:
 @pytest.mark.parametrize("first", range(0, PROBLEMS, AT_A_TIME))
 def test_random_problems(first):
     found = failures(range(first, first + AT_A_TIME))
+    assert not found, found
+
+
+def test_random_problems_with_categories():
+    assert all("categories" in make_problem(seed).notes for seed in CATEGORIES)
+    found = failures(CATEGORIES)
     assert not found, found
 
 
