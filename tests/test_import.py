@@ -1,5 +1,6 @@
 """`import maxmargin` costs what scikit-learn's import costs: no compiler is loaded."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -58,3 +59,22 @@ def test_public_names():
     assert set(dir(maxmargin)) == {*maxmargin.__all__, "__version__"}
     with pytest.raises(AttributeError, match="no attribute 'LinearSVC'; it has SVC, SVR"):
         _ = maxmargin.LinearSVC
+
+
+def test_own_modules_are_imported_at_the_top():
+    """But for two that need an optional extra. What is to come late is in a `deferred` module."""
+    package = Path(maxmargin.__file__).parent
+    inside = set()
+    for path in package.rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        for node in (node for function in functions for node in ast.walk(function)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = ["maxmargin" if node.level else node.module]
+            if any(name.partition(".")[0] == "maxmargin" for name in names):
+                inside.add((path.relative_to(package).as_posix(), node.module))
+    assert inside == {
+        ("cli/__init__.py", "maxmargin.cli._app"),
+        ("execution/executors.py", "maxmargin.execution.dask"),
+    }

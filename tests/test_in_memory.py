@@ -13,7 +13,7 @@ from maxmargin import SVC, constants
 from maxmargin.kernels.class_pairs import ClassPairs
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
-from maxmargin.kernels.in_memory import InMemoryKernel
+from maxmargin.kernels.in_memory import InMemoryKernel, in_memory
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import certify
@@ -33,7 +33,7 @@ def kernel():
 
 
 def test_held_values_are_those_of_the_matrix(kernel):
-    held, again = kernel.in_memory(), kernel.in_memory()
+    held, again = in_memory(kernel), in_memory(kernel)
     assert kernel.evaluations == held.evaluations == 2 * 900
     expected = kernel.block(np.arange(30), dtype=np.float64)
     assert_allclose(held.as_array(), expected, rtol=1e-14)
@@ -44,10 +44,10 @@ def test_every_question_has_the_answer_of_the_matrix(kernel):
     part, some = np.array([3, 17, 4, 29, 11]), np.array([2, 0, 4])
     coefficients = np.array([1.0, -2.0, 0.5])
     for held, true in [
-        (kernel.in_memory(), kernel),
-        (kernel.in_memory().restrict(part), kernel.restrict(part)),
+        (in_memory(kernel), kernel),
+        (in_memory(kernel).restrict(part), kernel.restrict(part)),
     ]:
-        assert held.in_memory() is held and held.n == true.n
+        assert in_memory(held) is held and held.n == true.n
         assert_array_equal(held.positions(), true.positions())
         assert_allclose(held.diagonal(), true.diagonal())
         for rows in (None, some[:2]):
@@ -64,22 +64,22 @@ def test_every_question_has_the_answer_of_the_matrix(kernel):
 
 def test_users_matrices_are_copied_only_where_they_must_be():
     K = np.eye(30) + 0.1
-    assert PrecomputedKernelMatrix(K).in_memory().as_array() is K
+    assert in_memory(PrecomputedKernelMatrix(K)).as_array() is K
     for other in (np.asfortranarray(np.arange(900.0).reshape(30, 30)), np.eye(30, dtype=int)):
         matrix = PrecomputedKernelMatrix(other)
         assert matrix.as_array() is None
-        assert_array_equal(matrix.in_memory().as_array(), other)
+        assert_array_equal(in_memory(matrix).as_array(), other)
     part = PrecomputedKernelMatrix(K).restrict(np.array([4, 2]))
-    assert_array_equal(part.in_memory().as_array(), K[np.ix_([4, 2], [4, 2])])
+    assert_array_equal(in_memory(part).as_array(), K[np.ix_([4, 2], [4, 2])])
 
 
 def test_memory_stays_until_the_last_reader_is_gone():
     kernel = kernel_of(np.random.default_rng(0).normal(size=(200, 3)))
-    held = kernel.in_memory()
+    held = in_memory(kernel)
     expected, copy = held.as_array().copy(), held.with_own_counter()
     del held
     gc.collect()
-    other = kernel_of(np.zeros((200, 3))).in_memory()
+    other = in_memory(kernel_of(np.zeros((200, 3))))
     assert_array_equal(copy.as_array(), expected)
     assert not np.shares_memory(copy.as_array(), other.as_array())
 
@@ -116,7 +116,7 @@ def crawling(n=120):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n, 4))
     signs = np.where(X[:, 0] + 0.7 * rng.normal(size=n) > 0, 1.0, -1.0)
-    kernel = kernel_of(X, "linear").in_memory()
+    kernel = in_memory(kernel_of(X, "linear"))
     return Problem(kernel, signs, np.minimum(100 * signs, 0), np.maximum(100 * signs, 0))
 
 
@@ -192,7 +192,7 @@ def test_values_are_held_only_within_the_cache_size(monkeypatch, size, cache_siz
 
 
 def test_a_held_part_of_a_held_matrix_is_of_its_own(kernel):
-    held = kernel.in_memory()
+    held = in_memory(kernel)
     part = held.restrict(np.arange(4))
     assert isinstance(part, InMemoryKernel)
     assert not np.shares_memory(part.as_array(), held.as_array())

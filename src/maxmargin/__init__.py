@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from maxmargin.late_names import late_names
 
 if TYPE_CHECKING:
     from maxmargin import io, plotting, solvers
@@ -29,26 +30,21 @@ __all__ = [
 ]
 
 # Loaded when first used, so that `import maxmargin` costs what scikit-learn's import costs.
-_HOMES = {
-    "SVC": "maxmargin.estimators.svc",
-    "SVR": "maxmargin.estimators.regression",
-    "NuSVC": "maxmargin.estimators.nu_svc",
-    "NuSVR": "maxmargin.estimators.regression",
-    "OneClassSVM": "maxmargin.estimators.one_class",
-    "SVCSearch": "maxmargin.search.svc_search",
-    "SVRSearch": "maxmargin.search.svr_search",
-}
-_MODULES = ("io", "plotting", "solvers")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(f"maxmargin.{name}")
-    raise AttributeError(
-        f"module 'maxmargin' has no attribute {name!r}; it has {', '.join(__all__)}"
-    )
+__getattr__ = late_names(
+    __name__,
+    {
+        "SVC": "maxmargin.estimators.svc",
+        "SVR": "maxmargin.estimators.regression",
+        "NuSVC": "maxmargin.estimators.nu_svc",
+        "NuSVR": "maxmargin.estimators.regression",
+        "OneClassSVM": "maxmargin.estimators.one_class",
+        "SVCSearch": "maxmargin.search.svc_search",
+        "SVRSearch": "maxmargin.search.svr_search",
+        "io": None,
+        "plotting": None,
+        "solvers": None,
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.kernels.cuda import use_card
+from maxmargin.kernels.cuda.expansion import expansion_on_card
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.tiles import expansion, samples_for
 from maxmargin.kernels.user_values import call_kernel
@@ -36,8 +37,6 @@ def kernel_expansion(
             X, support_vectors = _features_of(support_vectors, X)
         return np.asarray(X @ (support_vectors.T @ coefficients))
     if index is None and use_card(device, float(X.shape[0]) * len(coefficients)):
-        from maxmargin.kernels.cuda.expansion import expansion_on_card
-
         return expansion_on_card(kernel, X, support_vectors, coefficients)
     basis = samples_for(kernel, support_vectors, dtype)
     return expansion(kernel, X, basis, coefficients, index)

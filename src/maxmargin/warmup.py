@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import scipy.sparse as sp
 
+import maxmargin
 from maxmargin.clock import compile_seconds, watch_compiler
 
 # Numbers of samples that take the paths of the default solver: steps for a few, all kernel values
@@ -20,8 +21,7 @@ def warm_up() -> float:
     What was compiled is kept on disk, for all processes of this user. It is done once for a
     machine and a version; afterwards this takes about as long as to load the code.
     """
-    from maxmargin import SVC, SVR, OneClassSVM, SVCSearch
-
+    SVC = maxmargin.SVC
     watch_compiler()
     before = compile_seconds()
     rng = np.random.default_rng(0)
@@ -40,7 +40,7 @@ def warm_up() -> float:
         for n in (300, 1500):  # many steps, second-order steps
             SVC(C=1e4).fit(X[:n], rng.integers(0, 2, n))
         SVC(warm_start=True).fit(few, y[:900]).fit(few, y[:900])
-        SVR().fit(X, X[:, 0]).predict(X)
-        OneClassSVM().fit(X).predict(X)
-        SVCSearch({"C": [1.0, 10.0]}, cv=2).fit(few, y[:900])
+        maxmargin.SVR().fit(X, X[:, 0]).predict(X)
+        maxmargin.OneClassSVM().fit(X).predict(X)
+        maxmargin.SVCSearch({"C": [1.0, 10.0]}, cv=2).fit(few, y[:900])
     return compile_seconds() - before

@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import sys
 
+from maxmargin.cli._arguments import translated
+from maxmargin.cli._left_out import defer_imports
+from maxmargin.cli._output import discard_output
+from maxmargin.io.files import DataError
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line, and end the process with its exit code.
@@ -17,16 +22,12 @@ def main(arguments: list[str] | None = None) -> None:
     arguments : list of str or None
         None takes those of the process, which is then the command line's own.
     """
-    try:
+    try:  # the one module that needs an optional extra from its first line on
         from maxmargin.cli._app import app_for
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
         sys.exit(_complain("the command line needs typer and rich: pip install 'maxmargin[cli]'"))
-    from maxmargin.cli._arguments import translated
-    from maxmargin.cli._deferred import defer_imports
-    from maxmargin.io.files import DataError
-
     own_process = arguments is None
     arguments = sys.argv[1:] if arguments is None else arguments
     if own_process and arguments[:1] != ["bench"]:  # whose peers may need anything
@@ -38,8 +39,6 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(_complain(str(error)))
     except OSError as error:
         if error.filename is None:  # the output itself: what is left of it cannot be written
-            from maxmargin.cli._output import discard_output
-
             discard_output()
         sys.exit(_complain(f"{error.filename or 'output'}: {error.strerror}."))
     except ValueError as error:

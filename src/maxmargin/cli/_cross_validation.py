@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import typer
 
+from maxmargin.cli import _deferred as deferred
 from maxmargin.cli._measures import measures, sentences
 from maxmargin.cli._output import emit, print_json
 from maxmargin.io.data import Dataset
@@ -21,15 +22,15 @@ def cross_validate(
     from sklearn.base import clone
     from sklearn.exceptions import ConvergenceWarning
 
-    from maxmargin.cli._progress import counted
-    from maxmargin.sklearn_private import safe_split
-
+    safe_split = deferred.safe_split
     X, y = dataset.X, dataset.y
     splits, stratify = folds_of(estimator, dataset, folds, seed)
     predicted: Any = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        for fit_on, test_on in counted(splits.split(X, stratify), folds, "folds", json or quiet):
+        for fit_on, test_on in deferred.counted(
+            splits.split(X, stratify), folds, "folds", json or quiet
+        ):
             model = clone(estimator).fit(*safe_split(estimator, X, y, fit_on))
             found = model.predict(safe_split(estimator, X, y, test_on, fit_on)[0])
             predicted = np.empty(X.shape[0], found.dtype) if predicted is None else predicted

@@ -1,47 +1,31 @@
-"""Imports that scikit-learn makes and the commands do not need.
+"""Parts of the package that bring scikit-learn or Numba, imported when a command uses them.
 
-They take longer than most commands do. Only for a process that is the command line's own.
+Their start takes longer than help, a complaint about an option, or a whole ``scale``. Public names
+come late by themselves: ``maxmargin.SVC``, ``maxmargin.io.load_model``.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
-import types
-from importlib.abc import MetaPathFinder
+from maxmargin.late_names import late_names
 
-_PUT_OFF = "scipy.stats"
-_LEFT_OUT = "pandas"  # which scikit-learn imports if it is installed; no file is read with it
-
-
-class _Deferred(types.ModuleType):
-    """Stands for a module that is imported when an attribute of it is asked for."""
-
-    def __getattr__(self, attribute: str):
-        name = self.__name__
-        if sys.modules.get(name) is self:
-            del sys.modules[name]
-            self.__dict__.update(importlib.import_module(name).__dict__)
-        return getattr(sys.modules[name], attribute)
-
-
-class _LeftOut(MetaPathFinder):
-    """Says of a package that it is not installed."""
-
-    def find_spec(self, fullname, path=None, target=None):
-        if fullname == _LEFT_OUT:
-            raise ModuleNotFoundError(f"{fullname} is left out by maxmargin's command line.")
-        return None
-
-
-def defer_imports() -> None:
-    """Import scipy.stats when it is used, and pandas not at all."""
-    sys.meta_path.insert(0, _LeftOut())
-    spec = importlib.util.find_spec(_PUT_OFF)
-    if spec is None or _PUT_OFF in sys.modules:
-        return
-    module = _Deferred(_PUT_OFF)
-    module.__spec__ = spec
-    module.__path__ = list(spec.submodule_search_locations or [])
-    sys.modules[_PUT_OFF] = module
+__getattr__ = late_names(
+    __name__,
+    {
+        "LocalSource": "maxmargin.training",
+        "SVM_TYPES": "maxmargin.io.libsvm_model",
+        "binary_tasks": "maxmargin.estimators.multiclass",
+        "certify": "maxmargin.optimality",
+        "check_can_save": "maxmargin.io.model_file",
+        "coefficients_by_task": "maxmargin.estimators.multiclass",
+        "counted": "maxmargin.cli._progress",
+        "counting": "maxmargin.cli._progress",
+        "fit_noise": "maxmargin.estimators.noise",
+        "fit_sigmoids": "maxmargin.estimators.pair_sigmoids",
+        "html_report": "maxmargin.html_report",
+        "safe_split": "maxmargin.sklearn_private",
+        "validate_training_data": "maxmargin.estimators.inputs",
+        "warm_up": "maxmargin.warmup",
+        "watched": "maxmargin.cli._progress",
+        "widen": "maxmargin.estimators.fitted",
+    },
+)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from maxmargin.cli import _deferred as deferred
 from maxmargin.cli._measures import numbers
 from maxmargin.io.data import Dataset, read_data
 from maxmargin.io.files import DataError, format_suffix
@@ -41,11 +42,9 @@ def check_folder(path: str) -> None:
 
 def check_model_file(path: str, classes: np.ndarray | None, estimator) -> None:
     """Say before the training, not after it, that the model could not be written."""
-    from maxmargin.io.model_file import check_can_save
-
     check_folder(path)
     try:
-        check_can_save(estimator, classes, path)
+        deferred.check_can_save(estimator, classes, path)
     except ValueError as error:
         hint = "" if format_suffix(path) == ".npz" else " Or give the model a name in .npz."
         raise DataError(f"{path}: {error}{hint}") from error

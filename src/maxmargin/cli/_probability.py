@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from maxmargin.cli import _deferred as deferred
 from maxmargin.io.data import Dataset
 from maxmargin.io.files import DataError
 
@@ -24,15 +25,14 @@ def add_probability(estimator, dataset: Dataset, seed: int) -> None:
     """Give a fitted model what it needs for probabilities, from five more fits to parts."""
     from sklearn.base import is_regressor
 
-    from maxmargin.estimators.noise import fit_noise
-    from maxmargin.estimators.pair_sigmoids import fit_sigmoids
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the fit to all samples has said already
         if is_regressor(estimator):
-            estimator._noise = fit_noise(estimator, dataset.X, dataset.labels, seed)
+            estimator._noise = deferred.fit_noise(estimator, dataset.X, dataset.labels, seed)
         else:
-            estimator._pair_sigmoids = fit_sigmoids(estimator, dataset.X, dataset.labels, seed)
+            estimator._pair_sigmoids = deferred.fit_sigmoids(
+                estimator, dataset.X, dataset.labels, seed
+            )
 
 
 def require_probability(estimator, model_name: str) -> None:

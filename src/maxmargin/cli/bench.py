@@ -12,6 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 import typer
 
+import maxmargin
+from maxmargin.cli import _deferred as deferred
 from maxmargin.cli import _options as options
 from maxmargin.cli._inputs import dataset_for
 from maxmargin.cli._output import emit, print_json
@@ -67,16 +69,14 @@ def bench(
     Every answer is judged alike, by its KKT violation recomputed in float64.
     Seconds are those of fit alone, after a first fit of a few samples.
     """
-    from maxmargin import SVC
-
     kernel = options.kernel_name(kernel)
-    dataset = dataset_for(SVC(kernel=kernel), data, label)
+    dataset = dataset_for(maxmargin.SVC(kernel=kernel), data, label)
     parameters: dict[str, Any] = {
         "C": C, "kernel": kernel, "degree": degree, "coef0": coef0, "tol": tol,
         "gamma": options.gamma_value(gamma),
     }  # fmt: skip
     contestants = {
-        f"maxmargin {name}": SVC(solver=name, **parameters) for name in solver or ["auto"]
+        f"maxmargin {name}": maxmargin.SVC(solver=name, **parameters) for name in solver or ["auto"]
     }
     if peers:
         contestants |= {name: model(**parameters) for name, model in _installed().items()}
@@ -131,26 +131,20 @@ def _warm_up(model, X, y) -> None:
 
 def _judge(model, X, y) -> tuple[float, float]:
     """(largest KKT violation, summed objective) of a model, from its coefficients and the data."""
-    from maxmargin import SVC
-    from maxmargin.estimators.inputs import validate_training_data
-    from maxmargin.estimators.multiclass import binary_tasks, coefficients_by_task
-    from maxmargin.optimality import certify
-    from maxmargin.training import LocalSource
-
     names = ("C", "kernel", "degree", "gamma", "coef0", "tol")
-    judge = SVC(**{name: getattr(model, name) for name in names})
-    data = validate_training_data(judge, X, y, None)
-    tasks = binary_tasks(data.codes, len(data.classes), "ovo")
+    judge = maxmargin.SVC(**{name: getattr(model, name) for name in names})
+    data = deferred.validate_training_data(judge, X, y, None)
+    tasks = deferred.binary_tasks(data.codes, len(data.classes), "ovo")
     dual_coef = model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_
     sign = -1.0 if len(data.classes) == 2 else 1.0
-    by_task = coefficients_by_task(sign * dual_coef, model.n_support_)
+    by_task = deferred.coefficients_by_task(sign * dual_coef, model.n_support_)
     gamma = judge._resolve_gamma(data.X, None)
-    problems = LocalSource(judge, data, tasks, gamma).problems([None] * len(tasks))
+    problems = deferred.LocalSource(judge, data, tasks, gamma).problems([None] * len(tasks))
     violation, objective = 0.0, 0.0
     for number, (task, (problem, _)) in enumerate(zip(tasks, problems, strict=True)):
         beta = np.zeros(len(y))
         beta[model.support_] = by_task[[number]].toarray()[0]
-        certificate = certify(problem, beta[task.index])
+        certificate = deferred.certify(problem, beta[task.index])
         violation = max(violation, certificate.kkt_violation)
         objective += certificate.objective
     return violation, objective

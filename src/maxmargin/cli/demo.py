@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import maxmargin
+from maxmargin.cli import _deferred as deferred
 from maxmargin.cli import _options as options
 from maxmargin.cli._output import emit, print_json, report_values
 from maxmargin.io.files import atomic_write
@@ -16,19 +18,15 @@ def demo(
     from sklearn.model_selection import train_test_split
     from sklearn.preprocessing import StandardScaler
 
-    from maxmargin import SVC
-
     cancer = load_breast_cancer()
     y = cancer.target_names[cancer.target]
     X_train, X_test, y_train, y_test = train_test_split(cancer.data, y, random_state=0)
     scaler = StandardScaler().fit(X_train)
     X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
-    model = SVC(C=10).fit(X_train, y_train)
+    model = maxmargin.SVC(C=10).fit(X_train, y_train)
     accuracy = model.score(X_test, y_test)
     if report is not None:
-        from maxmargin.html_report import html_report
-
-        page = html_report(
+        page = deferred.html_report(
             model, X_test, y_test, title="Breast cancer", evaluated_on="held-out samples"
         )
         with atomic_write(report) as file:

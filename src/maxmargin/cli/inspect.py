@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+import maxmargin
 from maxmargin.cli import _options as options
 from maxmargin.cli._judgement import judged, judgement_lines
 from maxmargin.cli._output import emit, print_json, report_values
@@ -35,9 +36,7 @@ def inspect(
     Of regression on data, its residuals and predictions against the truth; of a one-class model,
     the share of outliers.
     """
-    from maxmargin.io import load_model
-
-    estimator = load_model(model)
+    estimator = maxmargin.io.load_model(model)
     report = getattr(estimator, "fit_report_", None)
     values = {"model": model} | _contents(estimator, report)
     on_data = None if data is None else judged(estimator, data, label, model)

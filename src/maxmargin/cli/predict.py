@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 import typer
 
+import maxmargin
+from maxmargin.cli import _deferred as deferred
 from maxmargin.cli import _options as options
 from maxmargin.cli._measures import measures, numbers, sentences
 from maxmargin.cli._output import emit, note, print_json
@@ -55,9 +57,7 @@ def predict(
     """
     from sklearn.base import is_regressor
 
-    from maxmargin.io import load_model
-
-    estimator = load_model(model)
+    estimator = maxmargin.io.load_model(model)
     of_numbers = is_regressor(estimator)
     if scores and of_numbers:
         raise DataError("--scores: what a regression predicts is its decision value already.")
@@ -133,9 +133,7 @@ def _common_width(estimator, dataset: Dataset, model_name: str, quiet: bool) -> 
             f"{dataset.name} has features up to {given}, the model {model_name} up to {known}; "
             "the others count as in svm-predict."
         )
-    from maxmargin.estimators.fitted import widen
-
-    widen(estimator, given)
+    deferred.widen(estimator, given)
     return given
 
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+import maxmargin
+from maxmargin.cli import _deferred as deferred
 from maxmargin.cli import _options as options
 from maxmargin.cli._cross_validation import cross_validate
 from maxmargin.cli._inputs import check_model_file, classes_of, dataset_for
@@ -56,8 +58,6 @@ def train(
 
     Exit code 1 says that it is written but not optimal.
     """
-    from maxmargin.io import save_model
-
     kernel = options.kernel_name(kernel)
     estimator = _estimator(
         options.svm_type_name(svm_type), quiet, C=C, nu=nu, epsilon=epsilon, weight=weight,
@@ -86,7 +86,7 @@ def train(
     page = "" if report is None else _page(estimator, dataset)
     if dataset.feature_names is not None:
         estimator.feature_names_in_ = np.asarray(dataset.feature_names, dtype=object)
-    save_model(estimator, path)
+    maxmargin.io.save_model(estimator, path)
     if report is not None:
         with atomic_write(report) as file:
             file.write(page.encode())
@@ -100,9 +100,7 @@ def _estimator(svm_type: str, quiet: bool, **given: Any) -> Any:
     Those that mean nothing to it are read over as in svm-train, with a remark; what only
     this program has is refused.
     """
-    from maxmargin.io.libsvm_model import SVM_TYPES
-
-    estimator = SVM_TYPES[svm_type]()
+    estimator = deferred.SVM_TYPES[svm_type]()
     known = estimator.get_params()
     given = {name: value for name, value in given.items() if value is not None}
     for name, letter in (("C", "-c"), ("nu", "-n"), ("epsilon", "-p")):
@@ -121,10 +119,11 @@ def fit(estimator, dataset: Dataset, classes: np.ndarray | None, quiet: bool) ->
     """Fit with a progress bar; each warning is a sentence, a lack of convergence the exit code."""
     from sklearn.exceptions import ConvergenceWarning
 
-    from maxmargin.cli._progress import watched
-
     name, n_problems = estimator.solver, _n_problems(estimator, classes)
-    with warnings.catch_warnings(record=True) as caught, watched(estimator, n_problems, quiet):
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        deferred.watched(estimator, n_problems, quiet),
+    ):
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
@@ -143,18 +142,14 @@ def _n_problems(estimator, classes: np.ndarray | None) -> int:
 
 
 def _page(estimator, dataset: Dataset) -> str:
-    from maxmargin.html_report import html_report
-
-    return html_report(estimator, dataset.X, dataset.y, title=dataset.name)
+    return deferred.html_report(estimator, dataset.X, dataset.y, title=dataset.name)
 
 
 def _default_model(data: str, classes: np.ndarray | None, estimator) -> str:
     """svm-train's name for it, in the present folder; .npz where LIBSVM could not hold it."""
-    from maxmargin.io.model_file import check_can_save
-
     name = "model" if data == "-" else f"{Path(data).name}.model"
     try:
-        check_can_save(estimator, classes, name)
+        deferred.check_can_save(estimator, classes, name)
     except ValueError:
         return f"{name}.npz"
     return name if classes is None or classes.dtype.kind in "iu" else f"{name}.npz"

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+import maxmargin
+from maxmargin.cli import _deferred as deferred
 from maxmargin.cli import _options as options
 from maxmargin.cli._cross_validation import folds_of
 from maxmargin.cli._grid import cost_axis, epsilon_axis, gamma_axis, grid_of
@@ -88,9 +90,6 @@ def tune(
     quiet: options.Quiet = False,
 ) -> None:
     """Find C and gamma, and epsilon of a regression, over a grid of powers of two."""
-    from maxmargin import SVC, SVR, SVCSearch, SVRSearch
-    from maxmargin.cli._progress import counting
-
     kernel, svm_type = options.kernel_name(kernel), options.svm_type_name(svm_type)
     if svm_type not in _SCORES:
         raise DataError(f"-s: {' and '.join(_SCORES)} can be tuned, not {svm_type}.")
@@ -109,7 +108,7 @@ def tune(
         _check_plot(plot, grid)
     for path in filter(None, (model, plot)):
         check_folder(path)
-    estimator = (SVR if regression else SVC)(
+    estimator = (maxmargin.SVR if regression else maxmargin.SVC)(
         kernel=kernel, degree=degree, coef0=coef0, tol=tol,
         cache_size=options.number_or(cache_size, ("auto",), "--cache-size"),
     ).set_params(**fixed)  # fmt: skip
@@ -120,16 +119,14 @@ def tune(
         estimator.set_params(class_weight=options.class_weights(weight, classes))
     if model is not None:
         check_model_file(model, classes, estimator)
-    search: Any = (SVRSearch if regression else SVCSearch)(
+    search: Any = (maxmargin.SVRSearch if regression else maxmargin.SVCSearch)(
         estimator, grid, cv=splits, scoring=scoring, refit=model is not None, n_jobs=jobs,
         error_score="raise",
     )  # fmt: skip
-    with counting("tuning", quiet or json) as search._report:
+    with deferred.counting("tuning", quiet or json) as search._report:
         search.fit(dataset.X, dataset.labels)
     if model is not None:
-        from maxmargin.io import save_model
-
-        save_model(search.best_estimator_, model)
+        maxmargin.io.save_model(search.best_estimator_, model)
     if plot is not None:
         _draw(search, plot)
     _announce(search, list(grid), scoring, model, plot, json, quiet)
@@ -160,11 +157,9 @@ def _check_plot(path: str, grid: dict) -> None:
 
 
 def _draw(search, path: str) -> None:
-    from maxmargin.plotting import plot_grid
-
     with atomic_write(path) as file:
         kind = Path(path).suffix.removeprefix(".")
-        plot_grid(search).figure_.savefig(file, format=kind, dpi=150)
+        maxmargin.plotting.plot_grid(search).figure_.savefig(file, format=kind, dpi=150)
 
 
 def _announce(search, varied: list[str], scoring: str, model, plot, json, quiet) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxmargin.cli import _deferred as deferred
 from maxmargin.cli import _options as options
 from maxmargin.cli._output import emit, print_json
 
@@ -12,9 +13,7 @@ def warmup(json: options.Json = False, quiet: options.Quiet = False) -> None:
     The first fit on a machine waits for the compiler, and so do all processes that begin at the
     same time. Run this once after installing, and they find the code ready.
     """
-    from maxmargin.warmup import warm_up
-
-    seconds = warm_up()
+    seconds = deferred.warm_up()
     if json:
         print_json({"compile_seconds": seconds})
     elif not quiet:

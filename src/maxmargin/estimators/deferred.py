@@ -27,3 +27,13 @@ def dask_collections() -> ModuleType:
         raise ImportError(
             "Dask collections need dask.distributed: pip install maxmargin[distributed]."
         ) from error
+
+
+def expansions() -> ModuleType:
+    """Kernel expansions by a user's function or on a GPU, which bring Numba."""
+    return import_module("maxmargin.model")
+
+
+def sklearn_models() -> ModuleType:
+    """Models of scikit-learn, whose own SVM is loaded with them."""
+    return import_module("maxmargin.estimators.sklearn_models")

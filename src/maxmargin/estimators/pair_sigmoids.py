@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
+from maxmargin import sklearn_private
 from maxmargin.sklearn_private import safe_split
 
 # LIBSVM's constants: the least probability of a pair, and when coupling has converged.
@@ -55,8 +56,6 @@ def fit_sigmoids(model, X, y, seed: int | None = None) -> PairSigmoids:
     from sklearn.base import clone
     from sklearn.model_selection import StratifiedKFold
 
-    from maxmargin.sklearn_private import sigmoid_calibration
-
     classes, codes = np.unique(y, return_inverse=True)
     n_classes = len(classes)
     if n_classes > 2 and model.multi_class == "ovr":
@@ -72,7 +71,8 @@ def fit_sigmoids(model, X, y, seed: int | None = None) -> PairSigmoids:
     found = []
     for pair, (i, j) in enumerate(combinations(range(n_classes), 2)):
         of_pair = (codes == i) | (codes == j)
-        found.append(sigmoid_calibration(decisions[of_pair, pair], (codes[of_pair] == i) * 1.0))
+        is_first = (codes[of_pair] == i) * 1.0
+        found.append(sklearn_private.sigmoid_calibration(decisions[of_pair, pair], is_first))
     slopes, offsets = np.array(found).T
     return PairSigmoids(slopes.copy(), offsets.copy())
 

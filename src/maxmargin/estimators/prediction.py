@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.estimators.decision import decision_functions
-from maxmargin.estimators.deferred import dask_collections, decisions
+from maxmargin.estimators.deferred import dask_collections, decisions, expansions, sklearn_models
 from maxmargin.estimators.inputs import validate_features
 from maxmargin.estimators.multiclass import coefficients_by_task
 from maxmargin.kernels.cuda import card_array, check_on_card, to_card, use_card
@@ -42,15 +42,11 @@ class KernelModel(BaseSVM):
     @classmethod
     def from_sklearn(cls, fitted: Any) -> Self:
         """A fitted model with the parameters and solution of scikit-learn's class of this name."""
-        from maxmargin.estimators.sklearn_models import from_sklearn
-
-        return from_sklearn(fitted, cls)
+        return sklearn_models().from_sklearn(fitted, cls)
 
     def to_sklearn(self) -> Any:
         """The fitted model of scikit-learn with the parameters and solution of this one."""
-        from maxmargin.estimators.sklearn_models import to_sklearn
-
-        return to_sklearn(self)
+        return sklearn_models().to_sklearn(self)
 
     def _lazily(self, method: str, X):
         check_is_fitted(self)
@@ -74,16 +70,14 @@ class KernelModel(BaseSVM):
 
     def _expansion(self, X, chosen, coefficients: np.ndarray) -> np.ndarray:
         """Kernel values with the support vectors `chosen`, times coefficients."""
-        from maxmargin import model
-        from maxmargin.kernels.functions import KernelFunction
-
+        model = expansions()
         support = self.support_[chosen]
         with session(resolve_n_jobs(self.n_jobs)):
             if self.kernel == "precomputed":
                 return model.precomputed_expansion(X, support, coefficients)
             if callable(self.kernel):
                 return model.callable_expansion(self.kernel, X, self._X_fit, support, coefficients)
-            kernel = KernelFunction(self.kernel, self._gamma, self.coef0, self.degree)
+            kernel = model.KernelFunction(self.kernel, self._gamma, self.coef0, self.degree)
             vectors = self.support_vectors_[chosen]
             return model.kernel_expansion(kernel, X, vectors, coefficients, device=self.device)
 

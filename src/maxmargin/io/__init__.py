@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from maxmargin.late_names import late_names
 
 if TYPE_CHECKING:
     from maxmargin.io.data import Dataset, read_data, write_data
@@ -24,20 +25,17 @@ __all__ = [
 ]
 
 # Loaded when first used: the command line's own errors and help should not wait for scikit-learn.
-_HOMES = {
-    "DataError": "files",
-    "Dataset": "data",
-    "atomic_write": "files",
-    "load_libsvm_model": "libsvm_model",
-    "load_model": "model_file",
-    "read_data": "data",
-    "save_libsvm_model": "libsvm_model",
-    "save_model": "model_file",
-    "write_data": "data",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"maxmargin.io.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'maxmargin.io' has no attribute {name!r}")
+__getattr__ = late_names(
+    __name__,
+    {
+        "DataError": "maxmargin.io.files",
+        "Dataset": "maxmargin.io.data",
+        "atomic_write": "maxmargin.io.files",
+        "load_libsvm_model": "maxmargin.io.libsvm_model",
+        "load_model": "maxmargin.io.model_file",
+        "read_data": "maxmargin.io.data",
+        "save_libsvm_model": "maxmargin.io.libsvm_model",
+        "save_model": "maxmargin.io.model_file",
+        "write_data": "maxmargin.io.data",
+    },
+)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.io import csv_data, libsvm_data, numpy_data
+from maxmargin.io import csv_data, libsvm_data, numpy_data, parquet_data
 from maxmargin.io.files import (
     DataError,
     atomic_write,
@@ -77,8 +77,6 @@ def read_data(
             raise DataError(f"{name}: a precomputed kernel must be a table, not a sparse matrix.")
         return _checked(Dataset(X, y, None, name, True))
     if suffix == ".parquet":
-        from maxmargin.io import parquet_data
-
         X, y, names = parquet_data.read(path, label)
         return _checked(Dataset(X, y, names, name, True))
     with open_binary(path) as file:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from maxmargin import constants
+from maxmargin.kernels.feature_major import KINDS, feature_major
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.samples import as_samples, to_csr_if_sparse, without_empty_features
@@ -173,8 +174,6 @@ class FeatureKernelMatrix(KernelMatrix):
         Samples feature by feature, one by one, and one by one for matrix products, which are
         the faster ones from some dozens of features on; norms; parameters of the kernel.
         """
-        from maxmargin.kernels.feature_major import KINDS
-
         function, samples, nothing = self.function, self._samples, np.empty((0, 0), self.dtype)
         if cancels(function, samples) or isinstance(samples, MappedSamples):
             return None
@@ -192,8 +191,6 @@ class FeatureKernelMatrix(KernelMatrix):
         return found.table, one_by_one, nothing, found.norms, found.parameters
 
     def feature_major(self):
-        from maxmargin.kernels.feature_major import feature_major
-
         mapped = isinstance(self._samples, MappedSamples)
         if mapped or cancels(self.function, self._samples):
             return None

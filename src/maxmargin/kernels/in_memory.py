@@ -35,17 +35,6 @@ class InMemoryKernel(KernelMatrix):
         self._lease = BufferLease()
         self._K = self._lease.values(n * n).reshape(n, n)
 
-    @classmethod
-    def of(cls, kernel: KernelMatrix) -> InMemoryKernel:
-        """The same matrix as another one, all of it computed now."""
-        copied = cls(kernel.n, kernel.positions(), kernel)
-        kernel.block(np.arange(kernel.n), dtype=np.float64, out=copied._K)
-        copied.source = kernel
-        return copied
-
-    def in_memory(self):
-        return self
-
     def as_array(self):
         return self._K
 
@@ -73,3 +62,13 @@ class InMemoryKernel(KernelMatrix):
         part = InMemoryKernel(len(index), self._positions[index], self)
         self.block(index, index, out=part._K)
         return part
+
+
+def in_memory(kernel: KernelMatrix) -> KernelMatrix:
+    """The same matrix with all its values in memory: itself if they are, else in float64."""
+    if kernel.as_array() is not None:
+        return kernel
+    copied = InMemoryKernel(kernel.n, kernel.positions(), kernel)
+    kernel.block(np.arange(kernel.n), dtype=np.float64, out=copied._K)
+    copied.source = kernel
+    return copied

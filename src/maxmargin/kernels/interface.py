@@ -137,12 +137,6 @@ class KernelMatrix(ABC):
         """The whole matrix as an array of `dtype` if it is in memory, else None."""
         return None
 
-    def in_memory(self) -> KernelMatrix:
-        """The same matrix with all its values in memory, computed in float64."""
-        from maxmargin.kernels.in_memory import InMemoryKernel
-
-        return InMemoryKernel.of(self)
-
     def positions(self) -> np.ndarray:
         """Numbers of the samples in the whole matrix that this one is a subset of."""
         return np.arange(self.n)

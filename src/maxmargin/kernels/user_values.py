@@ -56,9 +56,6 @@ class PrecomputedKernelMatrix(_UserKernelMatrix):
         ready = self._whole and self.K.flags.c_contiguous and self.K.dtype == self.dtype
         return self.K if ready else None
 
-    def in_memory(self):
-        return self if self.as_array() is not None else super().in_memory()
-
     def diagonal(self):
         return self.K[self.index, self.index].astype(np.float64)
 

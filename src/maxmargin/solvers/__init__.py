@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from maxmargin.late_names import late_names
 from maxmargin.solvers.base import Capabilities, Solver
 from maxmargin.solvers.registry import HOMES, SOLVERS, make_solver
 
@@ -36,10 +36,7 @@ __all__ = [
 _PACKAGES = dict(HOMES.values())
 
 
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return getattr(import_module(_PACKAGES[name]), name)
-    raise AttributeError(f"module 'maxmargin.solvers' has no attribute {name!r}")
+__getattr__ = late_names(__name__, _PACKAGES)
 
 
 def __dir__() -> list[str]:

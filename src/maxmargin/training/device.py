@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maxmargin import solvers
 from maxmargin.kernels.cuda import use_card
 from maxmargin.solvers.base import Solver
 
@@ -20,13 +21,10 @@ def solver_on_card(estimator, solver: Solver, n: int) -> Solver | None:
         raise ValueError(f"device='cuda' {obstacle}; use device='cpu'.")
     if obstacle or not use_card(device, float(n) * n):
         return None
-    # Fits on the processor do not wait for its import.
-    from maxmargin.solvers.sweeps import Sweeps
-
-    if isinstance(solver, Sweeps) and solver.device == "cuda":
+    if getattr(solver, "device", "cpu") == "cuda":
         return solver
     size = estimator.cache_size
-    return Sweeps(device="cuda", memory=None if size == "auto" else int(size * 2**20))
+    return solvers.Sweeps(device="cuda", memory=None if size == "auto" else int(size * 2**20))
 
 
 def _obstacle(estimator, solver: Solver) -> str | None:

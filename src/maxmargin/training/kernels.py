@@ -9,8 +9,10 @@ import numpy as np
 from maxmargin.kernels.budget import precision_of_rows
 from maxmargin.kernels.buffers import BufferPool
 from maxmargin.kernels.class_pairs import ClassPairs
+from maxmargin.kernels.deferred import cuda_matrices
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
+from maxmargin.kernels.in_memory import in_memory
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.user_values import CallableKernelMatrix, PrecomputedKernelMatrix, call_kernel
 from maxmargin.sklearn_private import num_samples
@@ -40,7 +42,7 @@ def kernels_of_tasks(
     else:
         kernel = kernel_matrix(estimator, data.X, gamma, memory, precision_of_rows(n))
     kernel.origin.row_buffers = BufferPool(for_many=len(tasks) > 1)
-    kernel = kernel.in_memory() if all_fit else kernel
+    kernel = in_memory(kernel) if all_fit else kernel
     computed = kernel.evaluations
     for task in tasks:
         whole = len(task.index) == kernel.n  # then they are in their own order
@@ -64,8 +66,7 @@ def kernel_matrix(estimator, X, gamma: float, memory: int, dtype) -> KernelMatri
 
 
 def _card_matrix(estimator, data, gamma: float) -> KernelMatrix:
-    from maxmargin.kernels.cuda.kernel_matrix import CudaKernelMatrix
-
+    CudaKernelMatrix = cuda_matrices().CudaKernelMatrix
     X = data.X if data.on_card is None else data.on_card
     if estimator.kernel == "precomputed":
         return CudaKernelMatrix(X, None)

@@ -9,12 +9,13 @@ that holds for rows with few features other than the commonest values, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from maxmargin import constants
+from maxmargin.kernels.deferred import sparse_samples
 from maxmargin.kernels.samples.dense import DenseSamples
 from maxmargin.kernels.samples.mapped import MappedSamples, is_mapped
 from maxmargin.kernels.samples.origin import (
@@ -26,7 +27,7 @@ from maxmargin.kernels.samples.origin import (
 if TYPE_CHECKING:
     from maxmargin.kernels.samples.sparse import SparseSamples
 
-    Samples = DenseSamples | SparseSamples
+    Samples: TypeAlias = DenseSamples | SparseSamples
 
 # Sparse input of a higher density is densified, but only where that costs little memory.
 _MAX_DENSIFIED_VALUES = 2**25
@@ -55,7 +56,7 @@ def to_csr_if_sparse(X, movable: bool = False):
     if not _stays_sparse(X):
         sparse, origin = sparse_origin(X, movable)
         if sparse:
-            return _sparse().to_csr(X, origin)
+            return sparse_samples().to_csr(X, origin)
     return X
 
 
@@ -69,10 +70,10 @@ def as_samples(X, dtype, *, movable: bool = False) -> Samples:
         it), so that most features are zero or distances keep their digits.
     """
     if _stays_sparse(X):
-        return _sparse().SparseSamples(X, dtype)
+        return sparse_samples().SparseSamples(X, dtype)
     sparse, origin = sparse_origin(X, movable)
     if sparse:
-        return _sparse().SparseSamples(_sparse().to_csr(X, origin), dtype, origin)
+        return sparse_samples().SparseSamples(sparse_samples().to_csr(X, origin), dtype, origin)
     X = X.toarray() if sp.issparse(X) else X
     storage = MappedSamples if is_mapped(X) else DenseSamples
     return storage(X, dtype, mean_worth_removing(X) if movable else None)
@@ -91,10 +92,3 @@ def _stays_sparse(X) -> bool:
     # Samples to compare with come a tile at a time.
     too_large = max(n, _TILE_ROWS) * n_features > _MAX_DENSIFIED_VALUES
     return bool(too_large or X.nnz <= constants.SPARSE_DENSITY * n * n_features)
-
-
-def _sparse():
-    """Sparse samples and their compiled products, loaded with the first sparse data."""
-    from maxmargin.kernels.samples import sparse
-
-    return sparse

@@ -7,6 +7,8 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.kernels.deferred import differences
+
 
 class DenseSamples:
     """Rows of a dense array of `dtype`, less `origin` where one is given.
@@ -65,8 +67,8 @@ class DenseSamples:
 
         Those of neighbours with norms above `largest` come from differences of features.
         """
-        from maxmargin.kernels.samples._differences import dense_rbf
-
         norms = self.norms[columns]
-        dense_rbf(products, left.norms, norms, gamma, largest, left.X, self.X[columns])
+        differences().dense_rbf(
+            products, left.norms, norms, gamma, largest, left.X, self.X[columns]
+        )
         return products

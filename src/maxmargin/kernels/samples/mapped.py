@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from maxmargin import constants
+from maxmargin.kernels.deferred import differences
 from maxmargin.kernels.samples.dense import DenseSamples
 from maxmargin.parallel import run_blocks, split
 
@@ -90,12 +91,12 @@ class MappedSamples(DenseSamples):
             np.matmul(left.X, self.rows(there).T, out=out[:, here])
 
     def rbf_from_products(self, left, columns: slice, products, gamma: float, largest: float):
-        from maxmargin.kernels.samples._differences import dense_rbf
-
         for here, there in _parts(columns):
             values = np.ascontiguousarray(products[:, here])
             norms = self.norms[there]
-            dense_rbf(values, left.norms, norms, gamma, largest, left.X, self.rows(there))
+            differences().dense_rbf(
+                values, left.norms, norms, gamma, largest, left.X, self.rows(there)
+            )
             products[:, here] = values
         return products
 

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.kernels.buffers import thread_scratch
+from maxmargin.kernels.deferred import differences
 from maxmargin.kernels.samples import _feature_table, _products
 from maxmargin.parallel import run_blocks, split
 
@@ -124,10 +125,8 @@ class SparseSamples:
         )
 
     def rbf_from_products(self, left, columns: slice, products, gamma: float, largest: float):
-        from maxmargin.kernels.samples._differences import sparse_rbf
-
         terms = max(left._longest_row, self._longest_row)
-        sparse_rbf(
+        differences().sparse_rbf(
             products, left.norms, self.norms[columns], gamma, largest, terms,
             left._sorted, self._sorted, columns.start,
         )  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 
 from maxmargin import constants
 from maxmargin.kernels.budget import precision_of_rows
+from maxmargin.kernels.in_memory import in_memory
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
@@ -72,7 +73,7 @@ class _BlockRun(CertifiedRun):
         problem = self.problem
         small = problem.kernel.dtype == precision_of_rows(problem.n) == np.float64
         if small and 8 * problem.n**2 <= self.run.cache_bytes:
-            kernel = problem.kernel.in_memory()
+            kernel = in_memory(problem.kernel)
             if kernel is not problem.kernel:
                 self.whole = self.problem = replace(problem, kernel=kernel)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from maxmargin import constants
+from maxmargin.kernels.cuda.kernel_matrix import CudaKernelMatrix
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.problem import Problem
 from maxmargin.run import Run
@@ -14,6 +15,7 @@ from maxmargin.solution import Solution, Status
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.sweeps.backend import Backend
+from maxmargin.solvers.sweeps.cupy_backend import CupyBackend
 from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
 from maxmargin.solvers.sweeps.run import SweepRun
 
@@ -59,9 +61,6 @@ class Sweeps(Solver):
         """The problem with its samples where they are wanted, and the backend there."""
         if self.device == "cpu":
             return problem, NumpyBackend(problem.kernel, run.cache_bytes)
-        from maxmargin.kernels.cuda.kernel_matrix import CudaKernelMatrix
-        from maxmargin.solvers.sweeps.cupy_backend import CupyBackend
-
         kernel = problem.kernel
         if not isinstance(kernel, CudaKernelMatrix):
             if isinstance(kernel, FeatureKernelMatrix):
