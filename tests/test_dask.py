@@ -503,6 +503,7 @@ def test_a_hard_margin_that_no_plane_has_is_told(client, scale):
     with pytest.warns(ConvergenceWarning, match="C=inf asks for a hard margin"):
         model.fit(da.from_array(X, chunks=40), da.from_array(y, chunks=40))
     assert model.fit_report_.status != "converged"
+    assert model.fit_report_.kkt_violation > 0.1  # where no other bound stands for C
 
 
 class Counter(SchedulerPlugin):

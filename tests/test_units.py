@@ -69,6 +69,7 @@ def test_a_hard_margin_that_does_not_exist_is_told(overlapping, scale):
         model = SVC(kernel="linear", C=np.inf, **GUARD).fit(scale * X, y)
     assert len(caught) == 1 and "C=inf asks for a hard margin" in str(caught[0].message)
     assert model.fit_report_.status == "stalled"
+    assert model.fit_report_.kkt_violation > 0.1  # where no other bound stands for C
 
 
 def test_a_fit_that_rounding_keeps_from_its_optimum_ends_with_its_best(overlapping):

@@ -38,6 +38,15 @@ def are_bounds(costs: np.ndarray, scale: float) -> bool:
     return bool((costs * scale < _HARD_MARGIN).all())
 
 
+def requested_bounds(
+    lower: np.ndarray, upper: np.ndarray, costs: np.ndarray, scale: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds of a problem, infinite where another one stands for a C."""
+    replaced = costs * scale >= _HARD_MARGIN
+    lower = np.where(replaced & (lower < 0), -np.inf, lower)
+    return lower, np.where(replaced & (upper > 0), np.inf, upper)
+
+
 def n_at_largest_cost(beta: np.ndarray, costs: np.ndarray, scale: float) -> int:
     """Samples whose β has met the bound that stands for their C."""
     replaced = costs * scale >= _HARD_MARGIN

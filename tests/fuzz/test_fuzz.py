@@ -34,6 +34,7 @@ FOUND = {
     2288: "β fell from 7,000 to 1e-13, and what rounding left of Σβ was more than that",
     3485: "a polynomial of degree 1 with a negative constant: stalled at β = 0",
     29228: 'one value everywhere: gamma="scale" took the rounding of its mean for a variance',
+    64929: "C = inf without a hard margin: the violation was that of the bound in its place",
 }
 
 

@@ -25,10 +25,11 @@ from maxmargin.dask_collections.partitions import (
 )
 from maxmargin.dask_collections.problems import PairOfClasses, Regression
 from maxmargin.execution.dask import Cluster
-from maxmargin.formulations import n_at_largest_cost
+from maxmargin.formulations import n_at_largest_cost, requested_bounds
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
+from maxmargin.model import kernel_expansion
 from maxmargin.monitor import Monitor
-from maxmargin.optimality import NOT_FINITE, infeasibility_of
+from maxmargin.optimality import NOT_FINITE, infeasibility_of, violation_and_levels
 from maxmargin.solvers.hierarchical.run import (
     STOPPED,
     Check,
@@ -259,7 +260,7 @@ class CollectionSource(TrainingSource):
 
                     run_until_done(runs[number], list(runs), executor, monitor, report)
                     self._supports.append(runs[number].support)
-                    yield _outcome(solver, runs[number], monitor)
+                    yield _outcome(solver, runs[number], function, monitor)
 
     def _measure(self, function: KernelFunction) -> None:
         """Tell the problems the scale of their kernel values, as `KernelMatrix.scale` has it."""
@@ -307,7 +308,9 @@ class CollectionSource(TrainingSource):
         return attributes
 
 
-def _outcome(solver, hierarchical: WorkersRun, monitor: Monitor) -> Outcome:
+def _outcome(
+    solver, hierarchical: WorkersRun, function: KernelFunction, monitor: Monitor
+) -> Outcome:
     """The answer that came back, judged by what all workers say of it."""
     support, check = hierarchical.support, hierarchical.check
     status = hierarchical.status
@@ -336,4 +339,18 @@ def _outcome(solver, hierarchical: WorkersRun, monitor: Monitor) -> Outcome:
         history=tuple(monitor.history),
         details=hierarchical.details(),
     )  # fmt: skip
-    return outcome.not_separable(beyond) if beyond else outcome
+    if not beyond:
+        return outcome
+    return outcome.not_separable(beyond, max(check.violation, _violation(hierarchical, function)))
+
+
+def _violation(hierarchical: WorkersRun, function: KernelFunction) -> float:
+    """The KKT violation among the support vectors where no bound stands for an infinite C."""
+    problem, support = hierarchical.problem, hierarchical.support
+    fields = problem.fields(support.rows)
+    lower, upper, linear = fields["lower"], fields["upper"], fields["linear"]
+    bounds = requested_bounds(lower, upper, support.rows.costs, problem.scale)
+    beta, X = np.asarray(support.beta, np.float64), support.rows.X
+    values = kernel_expansion(function, X, X, beta[:, np.newaxis])
+    epsilon = fields.get("epsilon", 0.0)
+    return violation_and_levels(beta, linear - values[:, 0], *bounds, epsilon)[0]

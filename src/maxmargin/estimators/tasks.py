@@ -39,6 +39,11 @@ class Task:
         """Samples whose C is too large to be a bound, and that would need it."""
         return formulations.n_at_largest_cost(beta, data.costs[self.index], scale)
 
+    def requested_bounds(self, data, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds on β as the formulation has them; see `formulations.c_svc`."""
+        costs, scale = data.costs[self.index], problem.kernel.scale
+        return formulations.requested_bounds(problem.lower, problem.upper, costs, scale)
+
     def answer(self, outcome: Outcome) -> tuple[np.ndarray, float]:
         """Coefficients and intercept of the decision function."""
         return outcome.beta, outcome.intercept

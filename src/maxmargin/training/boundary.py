@@ -11,7 +11,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from maxmargin.monitor import Monitor, Progress
-from maxmargin.optimality import FEASIBLE, NOT_FINITE, Certificate, certify, is_issued
+from maxmargin.optimality import (
+    FEASIBLE,
+    NOT_FINITE,
+    Certificate,
+    certify,
+    is_issued,
+    violation_and_levels,
+)
 from maxmargin.problem import Problem, sums_of
 from maxmargin.report import ProblemReport
 from maxmargin.run import Run
@@ -58,11 +65,14 @@ class Outcome:
     def n_support(self) -> int:
         return int(np.count_nonzero(self.beta))
 
-    def not_separable(self, n_samples: int) -> Outcome:
-        """The same for a hard margin that so many samples do not have."""
+    def not_separable(self, n_samples: int, violation: float) -> Outcome:
+        """The same for a hard margin that so many samples do not have.
+
+        `violation` is that of the formulation, where β may grow without end.
+        """
         details = self.details | {"beyond_hard_margin": n_samples}
         status = Status.STALLED if self.status is Status.CONVERGED else self.status
-        return replace(self, status=status, details=details)
+        return replace(self, status=status, details=details, kkt_violation=violation)
 
     def report(self, problem: str, quantities: dict[str, float] | None = None) -> ProblemReport:
         """The line of the fit's report; `problem` is its name there."""
@@ -112,6 +122,13 @@ def solve_certified(solver: Solver, problem: Problem, run: Run) -> Outcome:
         details=solution.details,
         stages=solution.stages,
     )  # fmt: skip
+
+
+def violation_within(problem: Problem, beta: np.ndarray, lower, upper) -> float:
+    """The KKT violation of β with other bounds than those of its problem."""
+    residual = certify(problem, beta).residual
+    epsilon, by_sign = problem.epsilon, problem.by_sign
+    return violation_and_levels(beta, residual, lower, upper, epsilon, by_sign)[0]
 
 
 def proven_status(solver: Solver, status: Status, violation: float, tol: float) -> Status:

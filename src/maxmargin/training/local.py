@@ -14,7 +14,7 @@ from maxmargin.parallel import n_threads, resolve_n_jobs, session, stream_concur
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solvers.base import Solver
-from maxmargin.training.boundary import Outcome, solve_certified
+from maxmargin.training.boundary import Outcome, solve_certified, violation_within
 from maxmargin.training.device import solver_on_card
 from maxmargin.training.fit import TrainingSource
 from maxmargin.training.kernels import kernels_of_tasks
@@ -106,7 +106,9 @@ class LocalSource(TrainingSource):
                         outcome = _solve(working, task, problem, run)
                     beyond = task.n_beyond_bounds(self.data, outcome.beta, problem.kernel.scale)
                     if beyond:
-                        outcome = outcome.not_separable(beyond)
+                        bounds = task.requested_bounds(self.data, problem)
+                        violation = violation_within(problem, outcome.beta, *bounds)
+                        outcome = outcome.not_separable(beyond, violation)
                     stages = outcome.stages
                     if stages is not None:  # they count the samples of the problem
                         stages = replace(stages, samples=task.index[stages.samples])
