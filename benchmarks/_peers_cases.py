@@ -152,6 +152,11 @@ _FAMILY = (
 QUICK = ("small-*", "gaussians-C1", "gaussians-C10", "gaussians-C100", "a1a", "banana", "splice")
 
 
+def names(text: str | None) -> list[str]:
+    """The names of a list that is separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()] if text else []
+
+
 def select(
     patterns: list[str] | None, *, quick: bool = False, scaling: bool = False, family: bool = False
 ) -> list[Case]:

@@ -90,3 +90,39 @@ def two_gaussians(n: int = 4000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
     y = np.repeat([-1.0, 1.0], [half, n - half])
     order = random.permutation(n)
     return X[order], y[order]
+
+
+def shells(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Twenty normal features; the class is whether five of them are far from the origin."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n, 20))
+    noise = 0.5 * random.normal(size=n)
+    return X, np.where((X[:, :5] ** 2).sum(axis=1) + noise > 4.5, 1.0, -1.0)
+
+
+def patches(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Ten features; classes in 200 overlapping clouds: many free and many bounded ones."""
+    random = np.random.default_rng(0)
+    centres, signs = random.random((200, 10)), np.where(np.arange(200) % 2, 1.0, -1.0)
+    chosen = random.integers(200, size=n)
+    return centres[chosen] + 0.13 * random.normal(size=(n, 10)), signs[chosen]
+
+
+def ball(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Three features in a cube; the class is a ball in it, with a gap around: few support vectors.
+
+    Like pixels by colour, of which one colour is wanted.
+    """
+    random = np.random.default_rng(0)
+    X = random.random((2 * n, 3))
+    radius = np.linalg.norm(X - [0.6, 0.5, 0.4], axis=1)
+    kept = np.flatnonzero(np.abs(radius - 0.35) > 0.01)[:n]
+    return X[kept], np.where(radius[kept] < 0.35, 1.0, -1.0)
+
+
+def plane(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Twenty normal features and a plane, with a tenth of the labels turned."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n, 20))
+    signs = np.where(X @ random.normal(size=20) > 0, 1.0, -1.0)
+    return X, np.where(random.random(n) < 0.1, -signs, signs)

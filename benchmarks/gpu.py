@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from data import load, one_against_rest, scale_unit, two_gaussians
+from data import load, one_against_rest, scale_unit, shells, two_gaussians
 from maxmargin import SVC
 
 _JUDGED_VALUES = 2**26
@@ -61,14 +61,6 @@ def covtype(folder: Path, n: int) -> tuple:
 def dense(folder: Path, name: str) -> tuple:
     X, y = load(folder, name)
     return X.toarray(), y
-
-
-def shells(n: int) -> tuple:
-    """Twenty normal features; the class is whether five of them are far from the origin."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 20))
-    noise = 0.5 * rng.normal(size=n)
-    return X, np.where((X[:, :5] ** 2).sum(axis=1) + noise > 4.5, 1.0, -1.0)
 
 
 def digits_like(n: int, n_classes: int) -> tuple:

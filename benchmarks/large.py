@@ -22,16 +22,17 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 from sklearn.svm import SVC as SklearnSVC
 from sklearn.svm import LinearSVC
 
+from _peers_cases import names
 from _peers_judge import floor, kernel_product
 from _peers_output import _environment, _table, exponent
-from data import load, one_against_rest, scale_unit, two_gaussians
+from data import ball, load, one_against_rest, patches, plane, scale_unit, shells, two_gaussians
 from maxmargin import SVC
 
 # The floor of a part of the data stands for that of all.
@@ -50,7 +51,7 @@ class Case:
     make : folder of the data, rows → X and y
     options : of SVC
     sizes : rows; the largest may be more than a set has, which then has all of them
-    peers : names of those that are tried
+    peers : names of the peers that are tried
     file : the set that it needs, None where it is generated
     """
 
@@ -112,61 +113,26 @@ def a9a(folder: Path | None, n: int) -> tuple[np.ndarray, np.ndarray]:
     return X[:n], y[:n]
 
 
-def shells(folder: Path | None, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Twenty normal features; the class is whether five of them are far from the origin."""
-    random = np.random.default_rng(0)
-    X = random.normal(size=(n, 20))
-    noise = 0.5 * random.normal(size=n)
-    return X, np.where((X[:, :5] ** 2).sum(axis=1) + noise > 4.5, 1.0, -1.0)
+def generated(make: Callable, folder: Path | None, n: int) -> tuple[np.ndarray, np.ndarray]:
+    return make(n)
 
 
-def patches(folder: Path | None, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ten features; classes in 200 overlapping clouds: many free and many bounded ones."""
-    random = np.random.default_rng(0)
-    centres, signs = random.random((200, 10)), np.where(np.arange(200) % 2, 1.0, -1.0)
-    chosen = random.integers(200, size=n)
-    return centres[chosen] + 0.13 * random.normal(size=(n, 10)), signs[chosen]
-
-
-def ball(folder: Path | None, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Three features in a cube; the class is a ball in it, with a gap around: few support vectors.
-
-    Like pixels by colour, of which one colour is wanted.
-    """
-    random = np.random.default_rng(0)
-    X = random.random((2 * n, 3))
-    radius = np.linalg.norm(X - [0.6, 0.5, 0.4], axis=1)
-    kept = np.flatnonzero(np.abs(radius - 0.35) > 0.01)[:n]
-    return X[kept], np.where(radius[kept] < 0.35, 1.0, -1.0)
-
-
-def plane(folder: Path | None, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Twenty normal features and a plane, with a tenth of the labels turned."""
-    random = np.random.default_rng(0)
-    X = random.normal(size=(n, 20))
-    signs = np.where(X @ random.normal(size=20) > 0, 1.0, -1.0)
-    return X, np.where(random.random(n) < 0.1, -signs, signs)
-
-
-def gaussians(folder: Path | None, n: int) -> tuple[np.ndarray, np.ndarray]:
-    return two_gaussians(n)
-
-
+_gaussians = partial(generated, two_gaussians)
 SIZES = (10_000, 20_000, 40_000, 80_000, 160_000)
 _SVC = ("scikit-learn", "intelex")
 _LINEAR = {"kernel": "linear", "C": 1.0}
 CASES = (
     Case("covtype", covtype, {"C": 128.0, "gamma": 8.0}, (*SIZES, 290_506, 581_012), _SVC,
          "covtype"),
-    Case("shells", shells, {"C": 1.0, "gamma": 0.05}, (*SIZES, 320_000), _SVC),
-    Case("patches", patches, {"C": 10.0, "gamma": 4.0}, SIZES, _SVC),
-    Case("easy-gaussians-C1", gaussians, {"C": 1.0, "gamma": 0.5}, (100_000, 1_000_000), _SVC),
-    Case("easy-gaussians-C100", gaussians, {"C": 100.0, "gamma": 0.5}, (100_000, 1_000_000), _SVC),
-    Case("easy-ball", ball, {"C": 100.0, "gamma": 5.0}, (245_057,), _SVC),
+    Case("shells", partial(generated, shells), {"C": 1.0, "gamma": 0.05}, (*SIZES, 320_000), _SVC),
+    Case("patches", partial(generated, patches), {"C": 10.0, "gamma": 4.0}, SIZES, _SVC),
+    Case("easy-gaussians-C1", _gaussians, {"C": 1.0, "gamma": 0.5}, (100_000, 1_000_000), _SVC),
+    Case("easy-gaussians-C100", _gaussians, {"C": 100.0, "gamma": 0.5}, (100_000, 1_000_000), _SVC),
+    Case("easy-ball", partial(generated, ball), {"C": 100.0, "gamma": 5.0}, (245_057,), _SVC),
     Case("linear-covtype", covtype, _LINEAR, (581_012,), ("LinearSVC",), "covtype"),
-    Case("linear-plane", plane, _LINEAR, (1_000_000,), ("LinearSVC",)),
+    Case("linear-plane", partial(generated, plane), _LINEAR, (1_000_000,), ("LinearSVC",)),
     Case("linear-a9a", a9a, _LINEAR, (32_561,), ("LinearSVC", *_SVC), "a9a"),
-    Case("predict", shells, {"C": 1e-6, "gamma": 0.05}, (50_000,), _SVC),
+    Case("predict", partial(generated, shells), {"C": 1e-6, "gamma": 0.05}, (50_000,), _SVC),
 )  # fmt: skip
 
 
@@ -360,8 +326,8 @@ def main(arguments: list[str] | None = None) -> list[Line]:
     options = _parser().parse_args(arguments)
     chosen = [case for case in CASES if any(fnmatchcase(case.name, p) for p in options.cases)]
     if not chosen:
-        names = ", ".join(case.name for case in CASES)
-        sys.exit(f"no case is called {','.join(options.cases)!r}; there are: {names}.")
+        there = ", ".join(case.name for case in CASES)
+        sys.exit(f"no case is called {','.join(options.cases)!r}; there are: {there}.")
     options.out.mkdir(parents=True, exist_ok=True)
     command = ["python", *(sys.argv if arguments is None else ["large.py", *arguments])]
     lines: list[Line] = []
@@ -398,10 +364,6 @@ def _write(path: Path, lines: list[Line], command: str) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -409,9 +371,9 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--data", type=Path, help="folder of LIBSVM files (NAME or NAME.xz)")
     add("--out", type=Path, default=Path("results/large"), help="folder for JSON and plot")
-    add("--cases", type=_names, default=["*"], help="names or patterns, separated by commas")
-    add("--sizes", type=lambda text: [int(n) for n in _names(text)], help="rows of all cases")
-    add("--peers", type=_names, default=["scikit-learn", "intelex", "LinearSVC"])
+    add("--cases", type=names, default=["*"], help="names or patterns, separated by commas")
+    add("--sizes", type=lambda text: [int(n) for n in names(text)], help="rows of all cases")
+    add("--peers", type=names, default=["scikit-learn", "intelex", "LinearSVC"])
     add("--limit", type=float, default=600.0, help="seconds a fit may take (default: 600)")
     add("--judge", action="store_true", help="recompute violations by other code, which takes long")
     return parser

@@ -84,17 +84,17 @@ def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     try:
         chosen = cases.select(
-            _names(options.cases), quick=options.quick, scaling=options.scaling,
+            cases.names(options.cases), quick=options.quick, scaling=options.scaling,
             family=options.family,
         )  # fmt: skip
     except ValueError as error:
         sys.exit(str(error))
-    peers = _names(options.peers)
+    peers = cases.names(options.peers)
     for peer in peers:
         if peer.partition(":")[0] not in PEERS:
             sys.exit(f"no peer is called {peer!r}; there are: {', '.join(PEERS)}.")
-    solvers = [f"maxmargin:{name}" for name in _names(options.solvers) if name != "auto"]
-    ours = ["maxmargin"] * ("auto" in _names(options.solvers)) + solvers
+    solvers = [f"maxmargin:{name}" for name in cases.names(options.solvers) if name != "auto"]
+    ours = ["maxmargin"] * ("auto" in cases.names(options.solvers)) + solvers
     contestants = [*ours, *peers]
     repeat = options.repeat or (1 if options.quick else 3)
     if hasattr(os, "getloadavg") and os.getloadavg()[0] > 0.5:
@@ -137,10 +137,6 @@ def _finish(out: Path, results: list[output.Result], skipped: dict[str, str]) ->
     for name, reason in skipped.items():
         print(f"skipped {name}: {reason}")
     print(f"results: {out / 'peers.json'}")
-
-
-def _names(text: str | None) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()] if text else []
 
 
 def _parser() -> argparse.ArgumentParser:

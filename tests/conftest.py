@@ -1,5 +1,6 @@
 """Small data sets that the tests share."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,8 @@ import scipy.sparse as sp
 from hypothesis import settings
 from sklearn.datasets import load_iris, make_classification
 from sklearn.preprocessing import StandardScaler
+
+from maxmargin import cli
 
 # The first call of a compiled leaf may compile it, so a deadline would measure the compiler.
 settings.register_profile("tests", deadline=None, derandomize=True, max_examples=30)
@@ -22,7 +25,8 @@ def pytest_configure(config):
     if hasattr(config, "workerinput"):
         return
     package = Path(__file__).parents[1] / "src" / "maxmargin"
-    leaves = [path for path in package.rglob("*.py") if "njit" in path.read_text("utf-8")]
+    with_numba = re.compile(r"\bnumba\b|maxmargin\.compiled")
+    leaves = [path for path in package.rglob("*.py") if with_numba.search(path.read_text("utf-8"))]
     newest = max((path.stat().st_mtime for path in leaves), default=0.0)
     for compiled in package.rglob("*.nb[ic]"):
         if compiled.stat().st_mtime < newest:
@@ -63,3 +67,18 @@ def hard():
     """A problem that keeps every exact solver busy for a while: random labels, a large C."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(3000, 2)), rng.integers(0, 2, 3000)
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command of the command line; returns (exit code, standard output, standard error)."""
+    pytest.importorskip("typer", reason="typer is not installed (extra cli).")
+
+    def run(*arguments):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return ended.value.code or 0, captured.out, captured.err
+
+    return run

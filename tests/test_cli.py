@@ -24,7 +24,6 @@ from maxmargin.io import load_model, read_data
 from maxmargin.monitor import Progress
 
 pytest.importorskip("typer", reason="typer is not installed (extra cli).")
-from maxmargin.cli import main
 from maxmargin.cli._app import COMMANDS
 from maxmargin.cli._arguments import translated
 from maxmargin.cli._progress import Fraction, state_of, time_left
@@ -49,20 +48,6 @@ def folder(tmp_path, monkeypatch, iris):
     dump_svmlight_file(*iris, str(tmp_path / "iris.txt"), zero_based=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command; returns (exit code, standard output, standard error)."""
-
-    def run(*arguments):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return ended.value.code or 0, captured.out, captured.err
-
-    return run
 
 
 def in_a_process(*arguments, **options):

@@ -18,7 +18,6 @@ from maxmargin import SVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.io import load_model, read_data
 
 pytest.importorskip("typer", reason="typer is not installed (extra cli).")
-from maxmargin.cli import main
 
 needs_libsvm = pytest.mark.skipif(
     shutil.which("svm-train") is None or shutil.which("svm-predict") is None,
@@ -54,20 +53,6 @@ def folder(tmp_path, monkeypatch, data):
         dump_svmlight_file(X, y, str(tmp_path / name), zero_based=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command; returns (exit code, standard output, standard error)."""
-
-    def run(*arguments):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return ended.value.code or 0, captured.out, captured.err
-
-    return run
 
 
 def libsvm(*command):

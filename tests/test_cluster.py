@@ -380,7 +380,7 @@ def test_weight_of_a_representative(bounds):
     assert_allclose(problem.kernel.diagonal(), [6.0, 2.0, 4.0, 7 / 16 + 8 * 9 / 16])
     # At their bounds, the members of a mean all have α = C (Proposition 2.1).
     beta = np.array([7.0, capacity[0], -capacity[1], -4.0])
-    spread = reduction.spread(beta)
+    spread = reduction.distribute(beta)
     assert_allclose(spread[[5, 6, 7]], [7.0, -1.0, -3.0])
     assert (np.abs(spread) <= costs).all() and abs(spread.sum() - beta.sum()) < 1e-12
     assert_allclose(reduction.expansion(beta)[:5], [0, capacity[0], 0, -capacity[1], 0])

@@ -61,7 +61,7 @@ def with_sigmoids(count=3, kind=SVC):
     return model, X
 
 
-def run(*command):
+def libsvm(*command):
     return subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
 
 
@@ -223,21 +223,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture
-def command(capsys):
-    pytest.importorskip("typer", reason="typer is not installed (extra cli).")
-    from maxmargin.cli import main
-
-    def command(*arguments):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return ended.value.code or 0, captured.out, captured.err
-
-    return command
-
-
 def table_of(name):
     """The classes, labels and probabilities in a file of predictions."""
     first, *lines = Path(name).read_text().splitlines()
@@ -251,14 +236,14 @@ def table_of(name):
 @pytest.mark.parametrize("name", ["two", "three"])
 @pytest.mark.parametrize("svm_type", [0, 1])
 @pytest.mark.parametrize("by", ["maxmargin", "svm-train"])
-def test_both_programs_print_the_same_probabilities(folder, command, name, svm_type, by):
+def test_both_programs_print_the_same_probabilities(folder, run, name, svm_type, by):
     options = ["-b", 1, "-s", svm_type, "-n", 0.3, "-g", 0.1, "-q", name, "model"]
     if by == "maxmargin":
-        assert command("train", *options) == (0, "", "")
+        assert run("train", *options) == (0, "", "")
     else:
-        run("svm-train", *options)
-    theirs = run("svm-predict", "-b", 1, name, "model", "theirs").stdout
-    code, ours, err = command("predict", "-b", 1, name, "model", "ours")
+        libsvm("svm-train", *options)
+    theirs = libsvm("svm-predict", "-b", 1, name, "model", "theirs").stdout
+    code, ours, err = run("predict", "-b", 1, name, "model", "ours")
     assert (code, err) == (0, "") and ours == theirs
     (names, labels, values), (their_names, their_labels, their_values) = map(
         table_of, ("ours", "theirs")
@@ -272,27 +257,27 @@ def test_both_programs_print_the_same_probabilities(folder, command, name, svm_t
 
 @needs_libsvm
 @pytest.mark.parametrize("svm_type", [3, 4])
-def test_noise_is_that_of_svm_train(folder, command, svm_type):
+def test_noise_is_that_of_svm_train(folder, run, svm_type):
     options = ["-b", 1, "-s", svm_type, "-g", 0.05, "-q", "numbers"]
-    assert command("train", *options, "ours") == (0, "", "")
-    run("svm-train", *options, "theirs")
+    assert run("train", *options, "ours") == (0, "", "")
+    libsvm("svm-train", *options, "theirs")
     ours, theirs = load_model("ours")._noise, load_model("theirs")._noise
     assert ours == pytest.approx(theirs, rel=0.1)
-    printed = run("svm-predict", "-b", 1, "numbers", "ours", "out").stdout
-    assert command("predict", "-b", 1, "numbers", "ours", "out")[1] == printed
-    values = json.loads(command("predict", "-b", 1, "numbers", "ours", "--json")[1])
+    printed = libsvm("svm-predict", "-b", 1, "numbers", "ours", "out").stdout
+    assert run("predict", "-b", 1, "numbers", "ours", "out")[1] == printed
+    values = json.loads(run("predict", "-b", 1, "numbers", "ours", "--json")[1])
     assert values["noise"] == ours
 
 
-def test_probabilities_in_json_and_beside_the_labels(folder, command):
-    command("train", "-b", 1, "-q", "three", "model.npz")
-    values = json.loads(command("predict", "-b", 1, "three", "model.npz", "--json")[1])
+def test_probabilities_in_json_and_beside_the_labels(folder, run):
+    run("train", "-b", 1, "-q", "three", "model.npz")
+    values = json.loads(run("predict", "-b", 1, "three", "model.npz", "--json")[1])
     model = load_model("model.npz")
     expected = model.predict_proba(read_data("three").X)
     assert_allclose(values["probabilities"], expected)
     assert values["classes"] == [0, 1, 2]
     assert_array_equal(values["labels"], np.argmax(expected, axis=1))
-    code, out, _ = command("predict", "-b", 1, "three", "model.npz")
+    code, out, _ = run("predict", "-b", 1, "three", "model.npz")
     assert code == 0 and out.splitlines()[0] == "labels 0 1 2" and len(out.splitlines()) == 151
 
 
@@ -306,22 +291,22 @@ def test_probabilities_in_json_and_beside_the_labels(folder, command):
         ("predict -b 1 --scores three model", "-b and --scores cannot be used together."),
     ],
 )
-def test_sentences(folder, command, arguments, sentence):
-    command("train", "-q", "three", "plain")
-    command("train", "-b", 1, "-q", "three", "model")
+def test_sentences(folder, run, arguments, sentence):
+    run("train", "-q", "three", "plain")
+    run("train", "-b", 1, "-q", "three", "model")
     before = sorted(os.listdir(folder))
-    code, out, err = command(*arguments.split())
+    code, out, err = run(*arguments.split())
     assert (code, out) == (2, "") and sentence in err and err.count("\n") == 1
     assert sorted(os.listdir(folder)) == before
 
 
-def test_inspect_says_whether_there_are_probabilities(folder, command):
-    command("train", "-b", 1, "-q", "three", "model")
-    assert json.loads(command("inspect", "model", "--json")[1])["probabilities"] == "yes"
-    command("train", "-q", "three", "model")
-    assert json.loads(command("inspect", "model", "--json")[1])["probabilities"] == "no"
-    command("train", "-s", 3, "-b", 1, "-q", "numbers", "model")
-    values = json.loads(command("inspect", "model", "--json")[1])
+def test_inspect_says_whether_there_are_probabilities(folder, run):
+    run("train", "-b", 1, "-q", "three", "model")
+    assert json.loads(run("inspect", "model", "--json")[1])["probabilities"] == "yes"
+    run("train", "-q", "three", "model")
+    assert json.loads(run("inspect", "model", "--json")[1])["probabilities"] == "no"
+    run("train", "-s", 3, "-b", 1, "-q", "numbers", "model")
+    values = json.loads(run("inspect", "model", "--json")[1])
     assert values["noise"] == load_model("model")._noise
 
 

@@ -231,7 +231,7 @@ class Monitor:
         self, n_iter: int, violation: float, objective: float, beta: np.ndarray, intercept: float,
         n_settled: int = 0,
     ) -> Status | None:  # fmt: skip
-        """Record progress, tell the callbacks, and return the reason to stop, or None."""
+        """Record progress, call the callbacks, and return the reason to stop, or None."""
         if self.deadline is not None and self.certificate_seconds is not None:
             self._reserved = self.certificate_seconds(beta)
         seconds = self.seconds

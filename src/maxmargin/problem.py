@@ -77,7 +77,7 @@ class Problem:
         """The bounds within which the objective is quadratic, of the samples `index` at `beta`.
 
         Without a kink they are the bounds themselves. With one, a β does not pass through zero;
-        at zero there is no room at all, since nothing says on which side.
+        at zero there is no slack at all, since nothing says on which side.
         """
         lower, upper = self.lower[index], self.upper[index]
         if not self.kinked:
@@ -147,22 +147,22 @@ def sums_of(beta: np.ndarray, by_sign: bool) -> tuple[float, ...]:
 def filled(linear, lower, upper, totals: tuple[float, ...]) -> np.ndarray:
     """A β with few samples that are not zero, at their bounds but for one per sum.
 
-    Those with the largest p come first on the positive side, those with the least on the
-    negative one; of equals they are spread over the set, which may be in some order.
+    Samples with the largest p come first on the positive side, samples with the least on the
+    negative one; among equals they are scattered over the set, which may be in some order.
     """
     n = len(linear)
-    spread = (np.arange(n) * _GOLDEN) % 1.0
-    order = np.lexsort((spread, -linear))
+    scattered = (np.arange(n) * _GOLDEN) % 1.0
+    order = np.lexsort((scattered, -linear))
     if len(totals) == 1:
         totals = (max(totals[0], 0.0), min(totals[0], 0.0))
     return _fill(order, upper, totals[0]) - _fill(order[::-1], -lower, -totals[1])
 
 
-def _fill(order: np.ndarray, room: np.ndarray, total: float) -> np.ndarray:
-    """As much of each room as it takes to reach the total, in that order."""
-    before = np.cumsum(room[order]) - room[order]
-    beta = np.zeros(len(room))
-    beta[order] = np.clip(total - before, 0.0, room[order])
+def _fill(order: np.ndarray, capacity: np.ndarray, total: float) -> np.ndarray:
+    """As much of each capacity as it takes to reach the total, in that order."""
+    before = np.cumsum(capacity[order]) - capacity[order]
+    beta = np.zeros(len(capacity))
+    beta[order] = np.clip(total - before, 0.0, capacity[order])
     return beta
 
 

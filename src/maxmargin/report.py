@@ -69,7 +69,7 @@ class ReportTable(Sequence[ProblemReport]):
     statuses, status : the words, and the number of the word of each problem
     columns : the other fields that differ, name → array with an entry per problem
     same : the fields that are the same for all
-    others : reports of problems that have more to tell, by number
+    others : reports of problems with more details, by number
     """
 
     def __init__(

@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> None:
     except DataError as error:
         sys.exit(_complain(str(error)))
     except OSError as error:
-        if error.filename is None:  # the output itself: what is left of it cannot be written
+        if error.filename is None:  # the output itself: the rest of it cannot be written
             discard_output()
         sys.exit(_complain(f"{error.filename or 'output'}: {error.strerror}."))
     except ValueError as error:

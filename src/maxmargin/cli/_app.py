@@ -1,4 +1,4 @@
-"""The commands, each a module of its own that is loaded when it is asked for."""
+"""The commands, each a module of its own that is loaded when it is requested."""
 
 from __future__ import annotations
 

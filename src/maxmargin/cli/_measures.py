@@ -65,11 +65,11 @@ def _of_numbers(predicted: np.ndarray, truth: np.ndarray | None) -> dict[str, fl
     if truth is None:
         return {"mean_squared_error": None, "squared_correlation": None}
     a, b = predicted - predicted.mean(), truth - truth.mean()
-    spread = float((a @ a) * (b @ b))
+    variances = float((a @ a) * (b @ b))
     return {
         "mean_squared_error": float(np.mean((predicted - truth) ** 2)),
         # Of numbers that are all the same there is none; svm-predict prints nan.
-        "squared_correlation": float((a @ b) ** 2 / spread) if spread > 0 else float("nan"),
+        "squared_correlation": float((a @ b) ** 2 / variances) if variances > 0 else float("nan"),
     }
 
 

@@ -120,7 +120,7 @@ def _run(name: str, model, dataset, repeat: int) -> Result:
 
 
 def _warm_up(model, X, y) -> None:
-    """A fit of ten samples a class, for what a library compiles or loads at first use."""
+    """A fit of ten samples per class, for what a library compiles or loads at first use."""
     from sklearn.base import clone
 
     if model.kernel == "precomputed":

@@ -114,7 +114,7 @@ def samples_for(
 def _common_width(estimator, dataset: Dataset, model_name: str, quiet: bool) -> int:
     """The number of features of model and data, to which the model is widened if need be.
 
-    LIBSVM text does not say how many features there are: those that are zero may be left
+    LIBSVM text does not say how many features there are: zeros may be left
     out, and others may appear that no support vector has. These count as in `svm-predict`,
     in distances and nowhere else.
     """

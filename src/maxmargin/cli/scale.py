@@ -16,7 +16,7 @@ from maxmargin.io.files import DataError, atomic_write, open_binary
 
 _BLOCK_VALUES = 2**20
 _MAX_FEATURE = 2**31 - 1
-_WORTH_A_NOTE = 1.1  # a few zeros fewer are no news
+_WORTH_A_NOTE = 1.1  # a few zeros fewer are not worth a remark
 
 
 @dataclass(frozen=True, eq=False)

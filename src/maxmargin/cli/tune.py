@@ -12,7 +12,7 @@ import maxmargin
 from maxmargin.cli import _deferred as deferred
 from maxmargin.cli import _options as options
 from maxmargin.cli._cross_validation import folds_of
-from maxmargin.cli._grid import cost_axis, epsilon_axis, gamma_axis, grid_of
+from maxmargin.cli._grid import Axis, cost_axis, epsilon_axis, gamma_axis, grid_of
 from maxmargin.cli._inputs import check_folder, check_model_file, classes_of, dataset_for
 from maxmargin.cli._output import emit, print_json
 from maxmargin.io.files import DataError, atomic_write
@@ -25,66 +25,73 @@ def _powers(option: str, help: str) -> Any:
     return typer.Option(option, metavar="BEGIN,END,STEP", help=help)
 
 
+_SvmType = Annotated[
+    str,
+    typer.Option(
+        "--svm-type", "-s", metavar="TYPE", help="c_svc or epsilon_svr, or LIBSVM's 0 or 3."
+    ),
+]
+_Log2C = Annotated[
+    str, _powers("--log2c", "Exponents of C, or null: do not vary C. grid.py's -log2c works too.")
+]
+_Log2Gamma = Annotated[
+    str | None,
+    _powers(
+        "--log2g", "Exponents of gamma, or null; -8,1,1 by default where the kernel has a gamma."
+    ),
+]
+_Log2Epsilon = Annotated[
+    str | None,
+    _powers("--log2p", "Exponents of epsilon, or null; -7,-1,2 by default with epsilon_svr."),
+]
+_Folds = Annotated[
+    int, typer.Option("--folds", "-v", metavar="N", min=2, help="Folds of cross-validation.")
+]
+_Scoring = Annotated[
+    str | None,
+    typer.Option(
+        "--scoring", metavar="NAME",
+        help="One of scikit-learn's names: f1, roc_auc, …; accuracy, or of regression r2, by "
+        "default.",
+    ),
+]  # fmt: skip
+_Cost = Annotated[float | None, typer.Option("--C", "-c", metavar="C", help="C with --log2c null.")]
+_Gamma = Annotated[
+    str | None, typer.Option("--gamma", "-g", metavar="GAMMA", help="Gamma with --log2g null.")
+]
+_Epsilon = Annotated[
+    float | None, typer.Option("--epsilon", "-p", metavar="X", help="Epsilon with --log2p null.")
+]
+_Plot = Annotated[
+    str | None, typer.Option("--plot", metavar="IMAGE", help="Draw the grid, as .png or .svg.")
+]
+_Model = Annotated[
+    str | None, typer.Argument(metavar="MODEL", help="Write the best model, fitted to all.")
+]
+_Seed = Annotated[int, typer.Option("--seed", metavar="N", help="For the folds.")]
+
+
 def tune(
     data: options.Data,
-    model: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="Write the best model, fitted to all.")
-    ] = None,
-    svm_type: Annotated[
-        str,
-        typer.Option(
-            "--svm-type", "-s", metavar="TYPE", help="c_svc or epsilon_svr, or LIBSVM's 0 or 3."
-        ),
-    ] = "c_svc",
-    log2c: Annotated[
-        str,
-        _powers("--log2c", "Exponents of C, or null: do not vary C. grid.py's -log2c works too."),
-    ] = "-1,10,1",
-    log2g: Annotated[
-        str | None,
-        _powers(
-            "--log2g",
-            "Exponents of gamma, or null; -8,1,1 by default where the kernel has a gamma.",
-        ),
-    ] = None,
-    log2p: Annotated[
-        str | None,
-        _powers("--log2p", "Exponents of epsilon, or null; -7,-1,2 by default with epsilon_svr."),
-    ] = None,
-    folds: Annotated[
-        int, typer.Option("--folds", "-v", metavar="N", min=2, help="Folds of cross-validation.")
-    ] = 5,
-    scoring: Annotated[
-        str | None,
-        typer.Option(
-            "--scoring",
-            metavar="NAME",
-            help="One of scikit-learn's names: f1, roc_auc, …; accuracy, or of regression r2, by "
-            "default.",
-        ),
-    ] = None,
+    model: _Model = None,
+    svm_type: _SvmType = "c_svc",
+    log2c: _Log2C = "-1,10,1",
+    log2g: _Log2Gamma = None,
+    log2p: _Log2Epsilon = None,
+    folds: _Folds = 5,
+    scoring: _Scoring = None,
     kernel: options.Kernel = "rbf",
-    C: Annotated[
-        float | None, typer.Option("--C", "-c", metavar="C", help="C with --log2c null.")
-    ] = None,
-    gamma: Annotated[
-        str | None,
-        typer.Option("--gamma", "-g", metavar="GAMMA", help="Gamma with --log2g null."),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option("--epsilon", "-p", metavar="X", help="Epsilon with --log2p null."),
-    ] = None,
+    C: _Cost = None,
+    gamma: _Gamma = None,
+    epsilon: _Epsilon = None,
     degree: options.Degree = 3,
     coef0: options.Coef0 = 0.0,
     weight: options.Weights = None,
     tol: options.Tolerance = 1e-3,
     cache_size: options.CacheSize = "auto",
-    plot: Annotated[
-        str | None, typer.Option("--plot", metavar="IMAGE", help="Draw the grid, as .png or .svg.")
-    ] = None,
+    plot: _Plot = None,
     jobs: options.Jobs = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="For the folds.")] = 0,
+    seed: _Seed = 0,
     label: options.Label = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -93,22 +100,18 @@ def tune(
     kernel, svm_type = options.kernel_name(kernel), options.svm_type_name(svm_type)
     if svm_type not in _SCORES:
         raise DataError(f"-s: {' and '.join(_SCORES)} can be tuned, not {svm_type}.")
-    regression = svm_type == "epsilon_svr"
-    if regression and weight:
+    if svm_type == "epsilon_svr" and weight:
         raise DataError(f"--weight is about classes, and {svm_type} has none.")
     axes = [cost_axis(log2c, C), gamma_axis(kernel, log2g, gamma)]
-    if regression:
-        axes.append(epsilon_axis(log2p, epsilon))
-    elif log2p is not None or epsilon is not None:
-        raise DataError(f"--log2p and -p are about epsilon, and {svm_type} has none.")
-    grid, fixed = grid_of(axes)
+    grid, fixed = grid_of(axes + _epsilon_axes(svm_type, log2p, epsilon))
     scoring = scoring or _SCORES[svm_type]
     _check_scoring(scoring)
     if plot is not None:
         _check_plot(plot, grid)
     for path in filter(None, (model, plot)):
         check_folder(path)
-    estimator = (maxmargin.SVR if regression else maxmargin.SVC)(
+    kind, kind_of_search = _kinds(svm_type)
+    estimator = kind(
         kernel=kernel, degree=degree, coef0=coef0, tol=tol,
         cache_size=options.number_or(cache_size, ("auto",), "--cache-size"),
     ).set_params(**fixed)  # fmt: skip
@@ -119,7 +122,7 @@ def tune(
         estimator.set_params(class_weight=options.class_weights(weight, classes))
     if model is not None:
         check_model_file(model, classes, estimator)
-    search: Any = (maxmargin.SVRSearch if regression else maxmargin.SVCSearch)(
+    search = kind_of_search(
         estimator, grid, cv=splits, scoring=scoring, refit=model is not None, n_jobs=jobs,
         error_score="raise",
     )  # fmt: skip
@@ -132,6 +135,21 @@ def tune(
     _announce(search, list(grid), scoring, model, plot, json, quiet)
     if model is not None:
         raise typer.Exit(search.best_estimator_.fit_status_)
+
+
+def _epsilon_axes(svm_type: str, log2p: str | None, epsilon: float | None) -> list[Axis]:
+    if svm_type == "epsilon_svr":
+        return [epsilon_axis(log2p, epsilon)]
+    if log2p is not None or epsilon is not None:
+        raise DataError(f"--log2p and -p are about epsilon, and {svm_type} has none.")
+    return []
+
+
+def _kinds(svm_type: str) -> tuple[Any, Any]:
+    """The estimator of a type that can be tuned, and its search."""
+    if svm_type == "epsilon_svr":
+        return maxmargin.SVR, maxmargin.SVRSearch
+    return maxmargin.SVC, maxmargin.SVCSearch
 
 
 def _check_scoring(scoring: str) -> None:

@@ -139,7 +139,7 @@ class WorkersRun(HierarchicalRun):
         found: dict[int, Extremes] = {}
         for group, head in zip(self._groups, heads, strict=True):
             found.update(zip(group, (yield head), strict=True))
-        # In the order of the partitions: sums must not depend on who has which.
+        # In the order of the partitions: sums must not depend on which worker has which.
         everybody = [found[at] for at in self.here]
         self.evaluations += sum(e.evaluations for e in everybody)
         highest, lowest = max(e.highest for e in everybody), min(e.lowest for e in everybody)

@@ -11,7 +11,7 @@ from maxmargin.parallel import resolve_n_jobs, run_blocks, session, split
 
 # Of sparse data up to this size gamma="scale" has the same bits as of the same dense data.
 _DENSIFIED_ENTRIES = 2**16
-# Entries whose variance is not worth a thread, and those that one thread takes at a time.
+# Entries whose variance is not worth a thread, and entries that one thread takes at a time.
 _ENTRIES_AT_ONCE = 2**22
 _ENTRIES_OF_BLOCK = 2**16
 # Entries that differ from their mean by less than this part of it are one number: the rounding of

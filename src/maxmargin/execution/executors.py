@@ -49,7 +49,7 @@ class Executor(ABC):
     ) -> Any:  # fmt: skip
         """A future of function(*arguments); arguments may be handles, futures, lists of futures.
 
-        `name` tells the step to whoever watches; the larger `priority` is served first. A
+        `name` is the step as a monitor shows it; the larger `priority` is served first. A
         task that is `wide` also gets the threads of the other workers on its machine, if
         these have nothing to do when it begins. `near` is the argument that should not move.
         """

@@ -120,7 +120,7 @@ def _is_special(path: Path) -> bool:
 
 
 def _mode_for(target: Path) -> int:
-    """Permissions of the file that is replaced, or those that a new file would get."""
+    """Permissions of the file that is replaced, or of a new file."""
     if target.exists():
         return target.stat().st_mode & 0o777
     umask = os.umask(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-# One colour a class: blue and orange for two, then further ones that colour-blind eyes tell apart.
+# One colour per class: blue and orange for two, then others that colour-blind eyes tell apart.
 COLOURS = (
     "#2f6db3", "#d9822b", "#3a9c6b", "#b3476b", "#7a5bb5",
     "#8c7a3d", "#4aa8b8", "#777777", "#e3b505", "#4f2d1f",

@@ -143,8 +143,8 @@ def resolve_gamma(estimator, n_features: int, variance) -> float:
         return float(estimator.gamma)
     if estimator.gamma == "auto":
         return 1.0 / n_features
-    spread = variance()
-    return 1.0 / (n_features * spread) if spread != 0 else 1.0
+    found = variance()
+    return 1.0 / (n_features * found) if found != 0 else 1.0
 
 
 def warn_unless_converged(estimator, status: Status, details: dict) -> None:

@@ -19,8 +19,8 @@ ROUNDING = 1e-12
 # Reduced problems up to this size are solved with float64 kernel values, whatever the whole has:
 # where C is large, float32 ones cost more steps than they save time.
 _DOUBLE_PRECISION_BYTES = 2**29
-# Up to this many units all their kernel values in one product cost less than those that a solver
-# asks for, a few rows at a time, and then again for its certificate.
+# Up to this many units all their kernel values in one product cost less than the values that a
+# solver requests, a few rows at a time, and then again for its certificate.
 _HELD_UNITS = 2048
 
 
@@ -67,12 +67,12 @@ class Reduction:
         members = np.flatnonzero(trained)
         members = members[np.argsort(owner[members], kind="stable")]
         sizes = np.bincount(owner[members])
-        capacity = room = problem.upper - problem.lower
+        capacity = width = problem.upper - problem.lower
         if bounds == "own":
-            capacity = np.where(trained, room, 0.0)
+            capacity = np.where(trained, width, 0.0)
         elif bounds == "mean":
-            capacity = room / np.where(stands_for_cluster, np.bincount(owner), 1)[owner]
-        share = room / np.bincount(owner, room)[owner]
+            capacity = width / np.where(stands_for_cluster, np.bincount(owner), 1)[owner]
+        share = width / np.bincount(owner, width)[owner]
         weights = np.where(is_mean[owner[members]], share[members], 1.0)
         starts = np.cumsum(sizes) - sizes
         return cls(owner, capacity, members, starts, weights, stands_for_cluster, is_mean)
@@ -124,7 +124,7 @@ class Reduction:
             return PrecomputedKernelMatrix(values, parent=kernel), cache_bytes - values.nbytes
         return kernel, cache_bytes
 
-    def spread(self, beta: np.ndarray) -> np.ndarray:
+    def distribute(self, beta: np.ndarray) -> np.ndarray:
         """β of all samples: each has its share of its unit's (Proposition 2.1)."""
         return self.capacity * (beta / self.bound)[self.owner]
 

@@ -1,4 +1,4 @@
-"""ClusterSVM: train on representatives of clusters, then on those that turn out to matter.
+"""ClusterSVM: train on representatives of clusters, then on the samples that turn out to matter.
 
 After Boley and Cao, "Training Support Vector Machines via Adaptive Clustering".
 Clusters far behind the margin have α = 0 throughout: one sample can stand for each
@@ -109,7 +109,7 @@ class _ClusterRun:
 
     Attributes
     ----------
-    cluster : cluster of each sample, −1 for those that take part themselves
+    cluster : cluster of each sample, −1 for samples that take part themselves
     centre : pseudo-centre of each cluster, of its members that are not averaged
     averaged : whether a sample is in the part of its cluster that its mean stands for
     """
@@ -187,7 +187,7 @@ class _ClusterRun:
         self.misplaced = reduction.first[reduction.stands_for_cluster & (solution.beta != 0)]
         self.contradicted = reduction.contradicted(solution.beta)
         if ((self.trained < problem.lower) | (self.trained > problem.upper)).any():
-            self.beta = self._snapped(reduction.spread(solution.beta))
+            self.beta = self._snapped(reduction.distribute(solution.beta))
         self._record(reduction, time.perf_counter() - start)
         return solution.status, self.signs * (solution.intercept - self.residual)
 
@@ -306,8 +306,8 @@ class _PassMonitor(Monitor):
         return self._whole.should_stop(self._before + n_iter)
 
     def update(self, n_iter, violation, objective, beta, intercept, n_settled=0) -> Status | None:
-        spread = self._reduction.spread(beta)
-        return self._whole.update(self._before + n_iter, violation, objective, spread, intercept)
+        of_all = self._reduction.distribute(beta)
+        return self._whole.update(self._before + n_iter, violation, objective, of_all, intercept)
 
 
 def _stages(problem: Problem) -> np.ndarray:

@@ -13,17 +13,17 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.kernels.buffers import Scratch
 from maxmargin.kernels.row_cache import RowCache
-from maxmargin.optimality import extremes, violation_of
+from maxmargin.optimality import violation_of
 from maxmargin.parallel import run_beside, split
 from maxmargin.problem import Problem
 from maxmargin.solvers.common.pair_steps import steps_on_block
-from maxmargin.solvers.common.radix_select import largest
 from maxmargin.solvers.common.shrinking import settled, worth_shrinking_to
+from maxmargin.solvers.common.violators import violators
 
 # Rows of this many values for one that is wanted: nearly each lies in a cache line of its own.
 _LONG_ROWS = 12
-# From this many times the room for them on, free samples are chosen by their coupling to this
-# many of the worst violators on each side.
+# From this many times the places of a working set on, free samples are chosen by their coupling
+# to this many of the worst violators on each side.
 _MANY_FREE = 2
 _WORST = 8
 # Part of the largest residual that single precision may lose over the steps of a round: the root
@@ -136,7 +136,7 @@ class ActiveSet:
         return True
 
     def correct(self, margin: float) -> bool:
-        """Make the residual exact if a few samples tell that it drifted by more than `margin`."""
+        """Make the residual exact if a few samples show that it drifted by more than `margin`."""
         if self.problem.kernel.dtype == np.float64:
             return False
         free = self.free()
@@ -177,14 +177,16 @@ class ActiveSet:
     def select(self, size: int, last: np.ndarray) -> np.ndarray:
         """The next working set: the worst violators of both sides, and their partners.
 
-        Where many samples are free, the other half are those of them whose kernel values
-        with the worst violators are the largest: these would undo a step that leaves
-        them out. Else it is half of the last set, the free samples of it first, then
-        those that violate most.
+        Where many samples are free, the other half are the free samples with the largest
+        kernel values against the worst violators: they would undo a step that leaves them
+        out. Else it is half of the last set, its free samples first, then its worst
+        violators.
         """
         if self.n <= size:
             return np.arange(self.n)
-        growing, shrinking = self._violators(max(2, size // 2 if len(last) else size))
+        growing, shrinking = violators(
+            self.problem, self.beta, self.residual, max(2, size // 2 if len(last) else size)
+        )
         fresh = np.concatenate([growing, shrinking])
         is_fresh = np.zeros(self.n, bool)
         is_fresh[fresh] = True
@@ -205,43 +207,14 @@ class ActiveSet:
         the violators.
         """
         free = self.free()
-        growing, shrinking = self._violators(size - min(len(free), size // 2))
+        growing, shrinking = violators(
+            self.problem, self.beta, self.residual, size - min(len(free), size // 2)
+        )
         fresh = np.concatenate([growing, shrinking])
         others = np.setdiff1d(free, fresh, assume_unique=True)
         if len(others) > size - len(fresh):
             others = self._coupled(others, growing, shrinking, size - len(fresh))
         return np.sort(np.concatenate([fresh, others]))
-
-    def _violators(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """The samples that violate most, half of them by growing and half by shrinking."""
-        problem, beta = self.problem, self.beta
-        can_grow, can_shrink = beta < problem.upper, beta > problem.lower
-        # Measured from the middle of the maximal violating pair: `largest` takes values as equal
-        # that differ by a ten-thousandth, and an intercept may be much larger than a violation.
-        found = extremes(
-            beta, self.residual, problem.lower, problem.upper, problem.epsilon, problem.by_sign
-        )
-        if not problem.kinked:
-            pull = self.residual - 0.5 * (found[0] + found[1])
-            growing = largest(pull, can_grow, count // 2)
-            can_shrink[growing] = False
-            return growing, largest(-pull, can_shrink, count // 2)
-        grow = self.residual - np.where(beta >= 0, problem.epsilon, -problem.epsilon)
-        shrink = self.residual - np.where(beta > 0, problem.epsilon, -problem.epsilon)
-        # Partners belong to the same sum, so that each has its share.
-        every = np.ones(self.n, bool)
-        sums = (
-            [(beta >= 0, beta > 0), (beta < 0, beta <= 0)] if problem.by_sign else [(every, every)]
-        )
-        growing, shrinking = [], []
-        for (may_grow, may_shrink), (high, low) in zip(sums, (found[:2], found[4:6]), strict=False):
-            middle = 0.5 * (high + low) if np.isfinite(high + low) else 0.0
-            each = max(1, count // (2 * len(sums)))
-            growing.append(largest(grow - middle, can_grow & may_grow, each))
-            can_shrink[growing[-1]] = False
-            shrinking.append(largest(middle - shrink, can_shrink & may_shrink, each))
-            can_grow[shrinking[-1]] = False
-        return np.concatenate(growing), np.concatenate(shrinking)
 
     def _coupled(self, free, growing, shrinking, count: int) -> np.ndarray:
         """The `count` free samples with the strongest coupling to the worst violators."""
@@ -358,8 +331,8 @@ class ActiveSet:
         """Whose kernel rows will be wanted again: those of free samples that move often.
 
         Most bounded support vectors go from one bound to the other and stay. To store a
-        row costs more than to compute it, so theirs are used and forgotten. Where
-        most of those that move are free, these are the solution taking shape.
+        row costs more than to compute it, so their rows are used and forgotten. Where
+        most moving samples are free, the solution is taking shape.
         """
         kept = self._expect_reuse(index, self._moves[index]) | self.cache.holds(index)
         kept[np.flatnonzero(kept)[self.cache.capacity :]] = False
@@ -406,7 +379,7 @@ class ActiveSet:
         """Carry what a part has become over to all active samples; how many moved.
 
         Their rows are multiplied and forgotten: the rows of the part are what is kept. Where
-        it must stop, the residual is left as it is: none but the certificate will be asked for.
+        it must stop, the residual is left as it is: only the certificate is computed after it.
         """
         change = part.beta - self.beta[of]
         moved = np.flatnonzero(change)
@@ -420,14 +393,14 @@ class ActiveSet:
         return len(moved)
 
     def _keep(self, kept: np.ndarray) -> None:
-        """Set all others aside."""
+        """Shrink to the samples `kept`."""
         objective = self.objective()
-        self.beta_of_all()  # keeps what the samples outside have
+        self.beta_of_all()  # keeps what the inactive samples have
         self.problem = self.problem.restrict(kept, self.beta)
         self.index, self.diagonal = self.index[kept], self.diagonal[kept]
         self.beta, self.residual = self.beta[kept], self.residual[kept]
         self._exact = self._exact[kept]
         self._moves = self._moves[kept]
-        if "cache" in self.__dict__:  # else it will be that of the samples that are left
+        if "cache" in self.__dict__:  # else it will be made for the kept samples
             self.cache.restrict(kept, self.problem.kernel)
         self._remember(objective)

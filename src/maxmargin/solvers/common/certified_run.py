@@ -26,8 +26,8 @@ from maxmargin.solvers.common.precision import Passes, precise_enough
 _REFINEMENTS = 8
 # Part of tol at which a refined answer counts as exact.
 _EXACT = 1e-8
-# Kernel values of a certificate from which on its time counts, those that tell how long it will
-# take, and the growth of the support from which on it is measured again.
+# Kernel values of a certificate from which on its time counts, the values by which its time is
+# measured, and the growth of the support from which on it is measured again.
 _WORTH_MEASURING = 2e7
 _MEASURED_VALUES = 10**7
 _GROWN = 1.2

@@ -34,7 +34,7 @@ def newton_change(
     With the set H of samples at a bound fixed, stationarity KΔ + b·1 + λ = residual
     (λ zero outside H) gives Δ = K⁻¹(residual − b·1 − λ): a small system in b and
     λ_H, whose matrix is a block of K⁻¹. H then loses the samples whose λ pulls
-    inwards and gains those that Δ puts beyond a bound, until neither happens
+    inwards and gains the samples that Δ puts beyond a bound, until neither happens
     (a primal-dual active set method). Returns None where K is not positive
     definite to working precision or more than a third of the samples meet a bound.
 

@@ -200,6 +200,78 @@ def _extremes(residual, grow_penalty, shrink_penalty):
     return highest, lowest, high_block, low_block
 
 
+# The parts of a step are written into the loop: as calls they would take a third of its time.
+
+
+@inner(forceinline=True)
+def _select_pair(
+    rows, slot_of, diagonal, residual, grow_penalty, shrink_penalty, selection,
+    highest, lowest, high_block, low_block, least, least_single, gains,
+):  # fmt: skip
+    """The samples of the next step; the second is −1 where the row of the first is missing."""
+    if selection == EXHAUSTIVE:
+        n = residual.size
+        return _best_pair(rows, slot_of, residual, grow_penalty, shrink_penalty, n, least)
+    stop = high_block + _BLOCK
+    i = high_block + first_sum(residual[high_block:stop], grow_penalty[high_block:stop], highest)
+    if slot_of[i] < 0:
+        return i, -1
+    j = -1
+    if selection == SECOND_ORDER:
+        row_i = rows[slot_of[i]]
+        j = _second_order_partner(
+            residual, shrink_penalty, row_i, diagonal, i, highest, least_single, gains
+        )
+    if j < 0:
+        stop = low_block + _BLOCK
+        j = low_block + first_sum(residual[low_block:stop], shrink_penalty[low_block:stop], lowest)
+    return i, j
+
+
+@inner(forceinline=True)
+def _move_pair(i, j, row_i, row_j, beta, residual, lower, upper, epsilon, kinked, least):
+    """Move β of a pair to the optimum along it, or to the first bound; how far."""
+    # All three from the rows: beside a float64 row, the diagonal in single precision would
+    # leave nothing but rounding where samples are far from the origin.
+    curvature = np.float64(row_i[i]) + np.float64(row_j[j]) - 2.0 * np.float64(row_i[j])
+    pull = residual[i] - residual[j]
+    top, bottom = upper[i], lower[j]
+    if kinked:
+        # A step does not pass through zero: there it ends as at a bound.
+        pull -= epsilon if beta[i] >= 0.0 else -epsilon
+        pull += epsilon if beta[j] > 0.0 else -epsilon
+        top = upper[i] if beta[i] >= 0.0 else 0.0
+        bottom = 0.0 if beta[j] > 0.0 else lower[j]
+    delta = pull / max(curvature, least)
+    slack_i = top - beta[i]
+    slack_j = beta[j] - bottom
+    if delta >= slack_i or delta >= slack_j:
+        delta = min(slack_i, slack_j)
+    # A bound that is reached is set exactly: rounding must not leave a sample nearly there.
+    beta[i] = top if delta >= slack_i else beta[i] + delta
+    beta[j] = bottom if delta >= slack_j else beta[j] - delta
+    return delta
+
+
+@inner(forceinline=True)
+def _update(residual, row_i, row_j, delta, grow_penalty, shrink_penalty):
+    """Residual after a step; then as `_extremes`."""
+    highest, lowest, high_block, low_block = -np.inf, np.inf, 0, 0
+    start = 0
+    while start < residual.size:
+        stop = min(start + _BLOCK, residual.size)
+        high, low = update_block(
+            residual[start:stop], row_i[start:stop], row_j[start:stop], delta,
+            grow_penalty[start:stop], shrink_penalty[start:stop],
+        )  # fmt: skip
+        if high > highest:
+            highest, high_block = high, start
+        if low < lowest:
+            lowest, low_block = low, start
+        start = stop
+    return highest, lowest, high_block, low_block
+
+
 @leaf()
 def smo_steps(
     rows, slot_of, last_used, clock, diagonal, beta, residual, lower, upper,
@@ -247,26 +319,12 @@ def smo_steps(
             return CONVERGED, steps, -1, max(highest - lowest, 0.0), clock
         if steps >= max_steps:
             return STEP_LIMIT, steps, -1, highest - lowest, clock
-        if selection == EXHAUSTIVE:
-            i, j = _best_pair(rows, slot_of, residual, grow_penalty, shrink_penalty, n, least)
-        else:
-            stop = high_block + _BLOCK
-            i = high_block + first_sum(
-                residual[high_block:stop], grow_penalty[high_block:stop], highest
-            )
-            if slot_of[i] < 0:
-                return ROW_MISSING, steps, i, highest - lowest, clock
-            j = -1
-            if selection == SECOND_ORDER:
-                j = _second_order_partner(
-                    residual, shrink_penalty, rows[slot_of[i]], diagonal, i, highest, least_single,
-                    gains,
-                )  # fmt: skip
-            if j < 0:
-                stop = low_block + _BLOCK
-                j = low_block + first_sum(
-                    residual[low_block:stop], shrink_penalty[low_block:stop], lowest
-                )
+        i, j = _select_pair(
+            rows, slot_of, diagonal, residual, grow_penalty, shrink_penalty, selection,
+            highest, lowest, high_block, low_block, least, least_single, gains,
+        )  # fmt: skip
+        if j < 0:
+            return ROW_MISSING, steps, i, highest - lowest, clock
         # The stamp comes first: fetching the partner's row must not drop this one.
         clock += 1
         last_used[slot_of[i]] = clock
@@ -275,43 +333,12 @@ def smo_steps(
         last_used[slot_of[j]] = clock
         row_i = rows[slot_of[i]]
         row_j = rows[slot_of[j]]
-
-        # All three from the rows: beside a float64 row, the diagonal in single precision would
-        # leave nothing but rounding where samples are far from the origin.
-        curvature = np.float64(row_i[i]) + np.float64(row_j[j]) - 2.0 * np.float64(row_i[j])
-        pull = residual[i] - residual[j]
-        top, bottom = upper[i], lower[j]
-        if kinked:
-            # A step does not pass through zero: there it ends as at a bound.
-            pull -= epsilon if beta[i] >= 0.0 else -epsilon
-            pull += epsilon if beta[j] > 0.0 else -epsilon
-            top = upper[i] if beta[i] >= 0.0 else 0.0
-            bottom = 0.0 if beta[j] > 0.0 else lower[j]
-        delta = pull / max(curvature, least)
-        room_i = top - beta[i]
-        room_j = beta[j] - bottom
-        if delta >= room_i or delta >= room_j:
-            delta = min(room_i, room_j)
-        # A bound that is reached is set exactly: rounding must not leave a sample nearly there.
-        beta[i] = top if delta >= room_i else beta[i] + delta
-        beta[j] = bottom if delta >= room_j else beta[j] - delta
+        delta = _move_pair(i, j, row_i, row_j, beta, residual, lower, upper, epsilon, kinked, least)
         _penalise(i, beta, lower, upper, epsilon, grow_penalties, shrink_penalties)
         _penalise(j, beta, lower, upper, epsilon, grow_penalties, shrink_penalties)
-
-        highest = -np.inf
-        lowest = np.inf
-        start = 0
-        while start < n:
-            stop = min(start + _BLOCK, n)
-            high, low = update_block(
-                residual[start:stop], row_i[start:stop], row_j[start:stop], delta,
-                grow_penalties[0, start:stop], shrink_penalties[0, start:stop],
-            )  # fmt: skip
-            if high > highest:
-                highest, high_block = high, start
-            if low < lowest:
-                lowest, low_block = low, start
-            start = stop
+        highest, lowest, high_block, low_block = _update(
+            residual, row_i, row_j, delta, grow_penalties[0], shrink_penalties[0]
+        )
         steps += 1
 
 

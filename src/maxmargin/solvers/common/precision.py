@@ -14,7 +14,7 @@ from maxmargin.problem import Problem
 # as good as this shows that the residual, made exact after each pass, makes up for the rows.
 _PROGRESS = 0.9
 _GOOD_PROGRESS = 0.5
-# Multiple of tol that the rounding of the residual may reach before passes cannot help any more.
+# Multiple of tol from which on the rounding of the residual leaves nothing to gain by passes.
 _HOPELESS = 10.0
 # The part of the objective by which a pass must lower it to have helped without a certificate
 # that is better.

@@ -10,7 +10,7 @@ from maxmargin.kernels.row_cache import RowCache
 from maxmargin.problem import Problem
 from maxmargin.solvers.greedy.steps import greedy_steps, greedy_steps_feature_major
 
-# Rows of one product where there is room for those that are not chosen at once. Beyond a GB
+# Rows of one product where rows that are not chosen at once can stay in memory. Beyond a GB
 # the first touch of so much memory takes the time that the larger products save.
 _PANEL = 64
 _PANEL_BYTES = 2**30
@@ -68,7 +68,7 @@ class Panels:
     def __init__(self, problem: Problem, cache_bytes: int, panel: int):
         self.kernel, self.panel = problem.kernel, panel
         self.width, self.rows_computed = min(panel, 2), 0
-        self.used_share = 1 / 64 if panel == 1 else 1 / 8  # with those that wait in the cache
+        self.used_share = 1 / 64 if panel == 1 else 1 / 8  # with the rows that wait in the cache
         two_rows = 2 * problem.n * problem.kernel.dtype.itemsize
         memory = cache_bytes if panel > 1 else min(two_rows, cache_bytes)
         self.cache = RowCache(problem.kernel, memory)
@@ -126,6 +126,5 @@ def row_source(problem: Problem, cache_bytes: int, panel: int | None) -> OneByOn
         if samples is not None:
             return OneByOne(samples, problem.kernel)
         half_of_the_rows = problem.n * (problem.n // 2) * problem.kernel.dtype.itemsize
-        room = min(cache_bytes, _PANEL_BYTES)
-        panel = _PANEL if half_of_the_rows <= room else 1
+        panel = _PANEL if half_of_the_rows <= min(cache_bytes, _PANEL_BYTES) else 1
     return Panels(problem, cache_bytes, panel)

@@ -24,8 +24,8 @@ from maxmargin.solvers.common.certified_run import CertificateCost
 # Kernel rows that a subproblem always has memory for.
 _LEAST_ROWS = 4
 # Distance to the margin within which a sample is nearly on its wrong side, and the support vectors
-# for each of those that come back.
-_ROOM = 0.1
+# for each such sample that is readmitted.
+_NEAR_MARGIN = 0.1
 _FOR_EACH = 4
 
 
@@ -37,7 +37,7 @@ class Support:
     ----------
     samples : their numbers, ascending
     beta : signed coefficients, none of them zero in what a solver returns
-    rows : the samples themselves, where those who read this have no access to them
+    rows : the samples themselves, where the reader has no access to them
     residual : p − Kβ of each, where β is the whole answer that they are of or were checked with
     intercept, violation, objective : of the subproblem
     status, n_iter, seconds, evaluations, n_samples : how it was solved
@@ -222,9 +222,9 @@ def extremes_outside(residual, lower, upper, epsilon: float = 0.0) -> tuple[floa
 def samples_to_readmit(distance: np.ndarray, n_support: int) -> np.ndarray:
     """The samples with β = 0 that should come back, those farthest on the wrong side first.
 
-    `distance` is how far they are beyond their margin. Those that are come back, and for
-    each four support vectors one of those that nearly are: they would be the next.
+    `distance` is how far they are beyond their margin. Samples beyond it come back, and
+    for each four support vectors one sample that is nearly beyond: it would be the next.
     """
     there = int(np.count_nonzero(distance > 0))
-    nearly = min(int(np.count_nonzero(distance > -_ROOM)) - there, n_support // _FOR_EACH)
+    nearly = min(int(np.count_nonzero(distance > -_NEAR_MARGIN)) - there, n_support // _FOR_EACH)
     return np.argsort(-distance, kind="stable")[: there + nearly]

@@ -106,7 +106,7 @@ def _take(pool, chosen, count, taken, selection, distance, uniforms):
 
 
 def chunk_size(wanted: int | str, active: ActiveSet) -> int:
-    """The size of chunks that the memory has room for: their kernel rows, and three blocks."""
+    """The size of chunks that fit into memory: their kernel rows, and three blocks."""
     memory, row = active.cache_bytes, active.n * active.problem.kernel.dtype.itemsize
     blocks = int(np.sqrt(memory / 48))
     fits = max(2, min(active.n, memory // row, blocks))

@@ -106,10 +106,10 @@ class BatchOutcome:
     Attributes
     ----------
     coefficients : β, laid out as `Batch.shape` says
-    status : CONVERGED, STEP_LIMIT, or HARD for what is left to another solver
+    status : CONVERGED, STEP_LIMIT, or HARD where another solver takes over
     stopped : whether it was too late for its steps
     n_iter, evaluations, n_support, n_bounded, objective, duality_gap, kkt_violation, intercept
-    seconds : of the problem, or the mean of those that were solved by the same call
+    seconds : of the problem, or the mean of the problems that the same call solved
     """
 
     def __init__(self, coefficients: np.ndarray, n: int):
@@ -265,7 +265,7 @@ class _RowsOnDemand:
             self._store = at, np.zeros(int(of_group.sum()), np.int32)
         self._lease = BufferLease()
         self._memory = self._lease.values(shared + private * threads)
-        self._rooms = deque(
+        self._scratches = deque(
             (shared + number * private, shared + (number + 1) * private)
             for number in range(threads)
         )
@@ -295,11 +295,11 @@ class _RowsOnDemand:
     @contextmanager
     def lent(self) -> Iterator[tuple]:
         """The values, with a part of the memory for one thread."""
-        room = self._rooms.popleft()
+        scratch = self._scratches.popleft()
         try:
-            yield self._memory, True, *room, *self._store, *self._source
+            yield self._memory, True, *scratch, *self._store, *self._source
         finally:
-            self._rooms.append(room)
+            self._scratches.append(scratch)
 
     def count_shared(self, batch: Batch, evaluations: np.ndarray) -> None:
         """Values within a group count for its first problem."""

@@ -48,7 +48,7 @@ _feasibility, _gap_of = part_of(optimality.feasibility), part_of(optimality.gap_
 @leaf()
 def solve_problems(
     problems, begin, end, bounds, codes, costs, all_diagonal, by_pair, coefficients,
-    memory, on_demand, room_start, room_stop, shared_at, ready,
+    memory, on_demand, scratch_start, scratch_stop, shared_at, ready,
     table, samples, features, norms, unit, kind, gamma, coef0, degree,
     tol, refine, max_steps, budget, counts, numbers, begun, few, shrinking,
 ):  # fmt: skip
@@ -66,7 +66,7 @@ def solve_problems(
     memory : kernel values
     on_demand : True where rows are computed when they are wanted; None where all values are in
         memory, and then the code that computes rows is not even compiled
-    room_start, room_stop : the part of the memory for these problems
+    scratch_start, scratch_stop : the part of the memory for these problems
     shared_at, ready : what is kept within groups, see `fetch`; None where nothing is
     table, samples, features, norms, unit, kind, gamma, coef0, degree : what values are computed
         from; features are None where rows are computed one by one
@@ -81,7 +81,7 @@ def solve_problems(
         where they end as MANY_STEPS
     """
     source = table, samples, norms, (unit, kind, gamma, coef0, degree)
-    room, limits = (room_start, room_stop), (tol, refine, max_steps, budget)
+    scratch, limits = (scratch_start, scratch_stop), (tol, refine, max_steps, budget)
     largest = 0
     for p in range(begin, end):
         largest = max(largest, _size(problems[p], bounds))
@@ -112,7 +112,7 @@ def solve_problems(
             _make_feasible(beta, lower, upper)
         vectors = beta, residual, lower, upper, diagonal
         status, steps, computed = _solve(
-            place, vectors, linear, rows, memory, on_demand, shared_at, ready, room, source,
+            place, vectors, linear, rows, memory, on_demand, shared_at, ready, scratch, source,
             features, limits, small, few, shrinking, counts[1, p], counts[2, p],
         )  # fmt: skip
         support, bounded, product = 0, 0, 0.0
@@ -172,14 +172,14 @@ def _make_feasible(beta, lower, upper):
 
 @inner()
 def _solve(
-    place, vectors, linear, rows, memory, on_demand, shared_at, ready, room, source, features,
+    place, vectors, linear, rows, memory, on_demand, shared_at, ready, scratch, source, features,
     limits, small, few, shrinking, steps, computed,
 ):  # fmt: skip
     """Steps and exact residuals in turn until the certificate agrees: status, steps, values."""
     beta, residual, lower, upper, diagonal = vectors
     tol, refine, max_steps, budget = limits
     n, first = beta.size, place[1] - place[0]
-    free, stop = room
+    free, stop = scratch
     # Of one type from the start: for a literal zero Numba would compile all that is called anew.
     fetched, passes, worst, all_moved = _ZERO, 0, np.inf, True
     if few is not None and n <= SMALL:
@@ -287,7 +287,7 @@ def _subtract(residual, start, stop, memory, at, factor):
 def _gather(
     place, residual, rows, memory, on_demand, shared_at, ready, free, stop, source, features, K
 ):  # fmt: skip
-    """All kernel values of a few samples in K: first free place, values computed (−1: no room)."""
+    """All kernel values of a few samples in K: free place, values computed (−1: no memory)."""
     n, first, computed = residual.size, place[1] - place[0], 0
     for t in range(n):
         residual[t] = 0.0

@@ -71,8 +71,8 @@ def _shared_rows(source, chosen, start, stop, memory, at, ready):
     """Rows within a group, at the places that all its problems know.
 
     Two threads may compute the same row at the same time. Each does so apart, and writes the
-    same bits to its place, so that whoever reads it already does not notice. Rows of matrix
-    products would not have the same bits, so those are all there from the beginning.
+    same bits to its place, so that a thread that reads it already does not notice. Rows of matrix
+    products would not have the same bits, so these are all computed at the beginning.
     """
     size = stop - start
     row = np.empty(size)

@@ -129,7 +129,7 @@ class FreeSystem:
         return change, intercept
 
     def _rows(self, fixed: np.ndarray) -> np.ndarray:
-        """Rows of Yᵀ of these places; those that are new are computed."""
+        """Rows of Yᵀ of these places; new ones are computed."""
         m = len(self.members)
         row = np.full(m, -1)
         row[self._fixed] = np.arange(len(self._fixed))
@@ -161,7 +161,7 @@ def newton_change(
     Parameters
     ----------
     at : β, bounds and residual of all samples, on the host
-    samples : those that may change
+    samples : the samples that may change
     side : which of them begin at a bound: 1 at the upper, −1 at the lower, 0 for the others
 
     The third value says whether the sets came to rest, so that Δ is the minimum. Returns

@@ -14,7 +14,7 @@ DOUBLE_BYTES = 2**30
 SNAP = 1e-13
 # Multiplier of a hash (Knuth), and the part of a violation by which it decides among equals.
 _HASH = 2654435761
-SPREAD = 1e-3
+SCATTER = 1e-3
 
 
 def n_sets(samples: int, size: int) -> int:
@@ -22,9 +22,9 @@ def n_sets(samples: int, size: int) -> int:
     return max(1, -(-samples // (size - 2)))
 
 
-def spread(index: np.ndarray) -> np.ndarray:
+def scatter(index: np.ndarray) -> np.ndarray:
     """Factors just below 1, as if by chance: at the start all samples violate alike."""
-    return 1.0 - SPREAD * (index * _HASH % 2**32) / 2**32
+    return 1.0 - SCATTER * (index * _HASH % 2**32) / 2**32
 
 
 def solve_definite(A: np.ndarray, right: np.ndarray) -> np.ndarray | None:

@@ -12,8 +12,8 @@ from maxmargin.kernels.cuda.samples import launch
 from maxmargin.solvers.sweeps.backend import Backend, State
 from maxmargin.solvers.sweeps.common import (
     DOUBLE_BYTES,
+    SCATTER,
     SNAP,
-    SPREAD,
     STEPS_PER_SAMPLE,
     n_sets,
     solve_definite,
@@ -139,12 +139,12 @@ class CupyBackend(Backend):
         most = self.max_blocks * (self.block_size - 2)
         score, flags = cp.empty(n), cp.empty((2, n), np.int32)
 
-        def marked(threshold: float, spread: float):
+        def marked(threshold: float, scatter: float):
             launch(
                 "mark", None, -(-n // _THREADS), _THREADS,
                 (at.beta, at.residual, at.lower, at.upper, order, np.int64(n),
                  np.float64(state.intercept), np.float64(threshold), np.float64(bonus),
-                 np.float64(spread), score, flags),
+                 np.float64(scatter), score, flags),
             )  # fmt: skip
             ends = cp.cumsum(flags, axis=1, dtype=np.int64)
             growing, shrinking = cp.asnumpy(ends[:, -1]).tolist()
@@ -153,10 +153,10 @@ class CupyBackend(Backend):
         ends, growing, shrinking = marked(threshold, 0.0)
         n_above = growing + shrinking
         if n_above > most:
-            marked(threshold, SPREAD)
+            marked(threshold, SCATTER)
             worst = float(cp.partition(score, n - most)[n - most])
             # The worst of them is to be above the threshold, too.
-            ends, growing, shrinking = marked(np.nextafter(worst, -np.inf), SPREAD)
+            ends, growing, shrinking = marked(np.nextafter(worst, -np.inf), SCATTER)
         count = n_sets(growing + shrinking, self.block_size)
         index = cp.full((count, self.block_size), -1, dtype=np.int64)
         launch(

@@ -135,7 +135,7 @@ class MatrixRun:
         both = backend.couplings(at, index, change, products)
         lengths = step_lengths(np.ascontiguousarray(both[:, :-1]), both[:, -1].copy())
         self._spent += backend.sweep_cost(float(index.size) * self.n)
-        # Sets of samples that all want the same cannot move: then those that hardly violate help.
+        # Sets whose samples all want to grow, or to shrink, cannot move: then small violators help.
         self._least = _LEAST_VIOLATION if lengths.any() else 0.0
         if not lengths.any():
             return False

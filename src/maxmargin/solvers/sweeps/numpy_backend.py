@@ -14,8 +14,8 @@ from maxmargin.solvers.sweeps.common import (
     SNAP,
     STEPS_PER_SAMPLE,
     n_sets,
+    scatter,
     solve_definite,
-    spread,
 )
 
 # Rows of a matrix that are computed at a time.
@@ -104,7 +104,7 @@ class NumpyBackend(Backend):
         chosen = score > threshold
         n_above = int(np.count_nonzero(chosen))
         if n_above > most:
-            score = score * spread(np.arange(len(score)))
+            score = score * scatter(np.arange(len(score)))
             chosen = np.zeros(len(score), bool)
             chosen[np.argpartition(-score, most)[:most]] = True
         growing, shrinking = order[(chosen & grows)[order]], order[(chosen & ~grows)[order]]

@@ -18,8 +18,8 @@ from maxmargin.solvers.sweeps.partition import landmarks_of, neighbour_order
 # Part of the memory that the kernel matrix of the samples in memory may take.
 _SHARE_OF_MATRIX = 0.65
 _LEAST_IN_MEMORY = 512
-# Where not all samples are in memory, those that are there are optimised to this part of their
-# first violation before the others hear of it; the second where all that violate are there.
+# Where not all samples are in memory, the samples in memory are optimised to this part of their
+# first violation before the others are updated; the second where all violators are in memory.
 _INNER_TOLERANCE = 0.2
 _LAST_TOLERANCE = 0.03
 # How much each pass has more samples than the one before, until it has all; how many such steps
@@ -27,7 +27,7 @@ _LAST_TOLERANCE = 0.03
 _GROWTH = 4
 _LEVELS = 2
 _LEAST_PART = 15000
-_ROOM = 8
+_IN_MEMORY_FOR_EACH = 8
 # What counts as violating, as part of the largest violation.
 _LEAST_VIOLATION = 0.05
 # A sample nearly violates where it lacks less than this part of the largest violation.
@@ -117,7 +117,7 @@ class SweepRun:
         """Optimise until the float64 residual of all samples agrees that it is the optimum.
 
         The residual drifts with kernel values in float32. It is computed anew, and the run goes
-        on: what is left is small, and converges like iterative refinement.
+        on: the remaining error is small, and converges like iterative refinement.
         """
         if not self.exact:
             self.refresh()
@@ -263,8 +263,8 @@ class SweepRun:
         few = 2 * state.n_free <= self.in_memory
         score[can_grow & can_shrink] += (1.0 if few else _BONUS_OF_FREE) * state.violation
         n_wanted = int(np.count_nonzero(score > _LEAST_VIOLATION * state.violation))
-        room = _ROOM * int(np.count_nonzero(score > 0.0))
-        size = min(len(candidates), self.in_memory, max(room, _LEAST_PART))
+        enough = _IN_MEMORY_FOR_EACH * int(np.count_nonzero(score > 0.0))
+        size = min(len(candidates), self.in_memory, max(enough, _LEAST_PART))
         order = np.argpartition(-score, size - 1)[:size]
         return candidates[order], score[order] > -_NEAR * state.violation, n_wanted
 
