@@ -147,7 +147,7 @@ def check_sequence(data):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_values_and_sums_of_cached_rows(threads, monkeypatch):
-    monkeypatch.setattr(module, "_WORTH_THREADS", 1)
+    monkeypatch.setattr(module, "_VALUES_WORTH_WAKING", 1)
     monkeypatch.setattr(module, "_GATHERED_ROWS", 2)
     K, rng = matrix(), np.random.default_rng(1)
     cache = RowCache(PrecomputedKernelMatrix(K), 7 * K[0].nbytes)

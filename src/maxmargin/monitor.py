@@ -22,6 +22,8 @@ from maxmargin.solution import Status
 _AROUND_EVERY_FIT = ("sklearn.base", "sklearn.callback")
 _NO_LIMIT = int(np.iinfo(np.int64).max)
 _UPDATE_SECONDS = 0.1
+# Numbers that compiled code may touch between two calls of a monitor: about 0.05 s.
+WORK_PER_CALL = 50_000_000
 # Between two lines of `verbose`.
 VERBOSE_SECONDS = 1.0
 

@@ -22,7 +22,7 @@ from joblib.parallel import SequentialBackend, get_active_backend
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 # Floating-point operations of a BLAS call from which on several threads pay (about 80 ms of one).
-_WORTH_THREADS = 4e9
+_FLOPS_WORTH_THREADS = 4e9
 _lock = threading.Lock()
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 _state = threading.local()
@@ -163,7 +163,7 @@ def blas_threads(flops: float) -> Iterator[None]:
     Threads of BLAS wait for each other by spinning, which on a busy machine costs
     a time slice per call: what takes only milliseconds is better done by one.
     """
-    if n_threads() == 1 or flops < _WORTH_THREADS:
+    if n_threads() == 1 or flops < _FLOPS_WORTH_THREADS:
         yield
         return
     before = _in_control(lambda: _limit_blas(n_threads()))

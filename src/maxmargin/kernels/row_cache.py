@@ -16,7 +16,7 @@ _MOVED_ROWS = 256
 # Rows that one task gathers values from.
 _GATHERED_ROWS = 128
 # Kernel values that one thread passes over in the time that it takes to wake another.
-_WORTH_THREADS = 200_000
+_VALUES_WORTH_WAKING = 200_000
 
 
 class CacheArrays(NamedTuple):
@@ -107,7 +107,7 @@ class RowCache:
         def gather_part(part: slice) -> None:
             gather_block(self._rows, slots[part], columns, out, targets[part])
 
-        rows = max(_GATHERED_ROWS, _WORTH_THREADS // max(1, len(columns)))
+        rows = max(_GATHERED_ROWS, _VALUES_WORTH_WAKING // max(1, len(columns)))
         run_blocks(gather_part, split(len(slots), rows))
 
     def whole(self) -> np.ndarray | None:
@@ -124,7 +124,7 @@ class RowCache:
         def subtract_part(part: slice) -> None:
             subtract_rows(residual, self._rows, slots, change, part.start, part.stop)
 
-        threads = n_threads() if len(index) * n > _WORTH_THREADS else 1
+        threads = n_threads() if len(index) * n > _VALUES_WORTH_WAKING else 1
         run_blocks(subtract_part, split(n, -(-n // threads)))
 
     def _slots(self, index: np.ndarray) -> np.ndarray:

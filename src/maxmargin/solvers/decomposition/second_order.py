@@ -33,10 +33,9 @@ _PATIENCE_AGAIN = 0.1
 _STABLE = 0.15
 # A Newton step this many times cheaper than the rounds since the last is tried in any case.
 _HARDLY_COUNTS = 20
-# Systems that IRWLS on a working set solves; the part of their cost that rounds may take before;
-# and the free samples from which on it is worth its overhead.
+# Systems that IRWLS on a working set solves, whose cost rounds may take before; and the free samples
+# from which on it is worth its overhead.
 _BLOCK_STEPS = 20
-_BLOCK_PATIENCE = 1.0
 _LEAST_FREE = 64
 # Its working set has all samples that are no more than a part of the violation from moving: the
 # first of these parts that leaves at most so many times the free ones.
@@ -140,7 +139,7 @@ class SecondOrder:
     def _block(self, active: ActiveSet, free: np.ndarray, count_steps) -> bool:
         """IRWLS on the samples that may still move, where Newton's method failed."""
         problem, cost = active.problem, costs.newton_step(len(free), active.n)
-        due = self._since_block > _BLOCK_PATIENCE * _BLOCK_STEPS * cost
+        due = self._since_block > _BLOCK_STEPS * cost
         if not due or len(free) < _LEAST_FREE or not knows(problem):
             return False
         self._since_block = 0.0

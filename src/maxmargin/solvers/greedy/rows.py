@@ -7,6 +7,7 @@ import numpy as np
 from maxmargin.kernels.feature_major import FeatureMajorSamples
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.row_cache import RowCache
+from maxmargin.monitor import WORK_PER_CALL
 from maxmargin.problem import Problem
 from maxmargin.solvers.greedy.steps import greedy_steps, greedy_steps_feature_major
 
@@ -16,8 +17,6 @@ _PANEL = 64
 _PANEL_BYTES = 2**30
 # Panels become narrower while fewer of the computed rows than this have been chosen.
 _CHOSEN_SHARE = 0.5
-# Work between two looks at the clock and the keyboard, in samples touched (about 0.05 s).
-_WORK_PER_CALL = 50_000_000
 # Passes over a row, one for each feature of its sample, that take as long as all the rest.
 _PASSES_A_VALUE = 8
 
@@ -37,7 +36,7 @@ class OneByOne:
 
     def steps_per_call(self, n: int) -> int:
         passes = 1 + len(self.samples.table) // _PASSES_A_VALUE
-        return max(1, min(64 + int(self.used_share * n), _WORK_PER_CALL // (passes * n)))
+        return max(1, min(64 + int(self.used_share * n), WORK_PER_CALL // (passes * n)))
 
     def steps(self, state: tuple) -> tuple[int, int, int]:
         """`greedy_steps` on these rows."""
@@ -74,7 +73,7 @@ class Panels:
         self.cache = RowCache(problem.kernel, memory)
 
     def steps_per_call(self, n: int) -> int:
-        return max(1, _WORK_PER_CALL // n)
+        return max(1, WORK_PER_CALL // n)
 
     def steps(self, state: tuple) -> tuple[int, int, int]:
         """`greedy_steps` on these rows."""

@@ -6,6 +6,7 @@ from numbers import Integral
 
 import numpy as np
 
+from maxmargin.monitor import WORK_PER_CALL
 from maxmargin.optimality import Certificate
 from maxmargin.problem import Problem
 from maxmargin.run import Run
@@ -21,8 +22,6 @@ from maxmargin.solvers.greedy.steps import (
 
 # A residual up to this is the rounding of float32 kernel values, not a reason for a step.
 _ROUNDING = 1e-6
-# Multiplications of the backfitting between two looks at the clock (about 0.05 s).
-_WORK_PER_CALL = 50_000_000
 # Kernel values up to which a certificate is cheap (a fraction of a second).
 _CHEAP_CERTIFICATE = 2**25
 _MAX_SWEEPS = 1000
@@ -244,7 +243,7 @@ class _GreedyRun:
         K = problem.kernel.block(support, support, dtype=np.float64) + self.constant
         signs, beta = problem.linear[support], self.beta[support]
         residual = signs - K @ beta
-        sweeps = max(1, _WORK_PER_CALL // len(support) ** 2)
+        sweeps = max(1, WORK_PER_CALL // len(support) ** 2)
         stop, worst = None, np.inf
         for _ in range(0, _MAX_SWEEPS, sweeps):
             worst = coordinate_sweeps(K, signs, beta, residual, min(sweeps, _MAX_SWEEPS))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.kernels.row_cache import RowCache
+from maxmargin.monitor import WORK_PER_CALL
 from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem
 from maxmargin.run import Run
@@ -30,8 +31,6 @@ SELECTIONS = {
 }
 # Steps between two attempts to shrink, as in LIBSVM.
 _SHRINK_INTERVAL = 1000
-# Work between two looks at the clock and the keyboard, in samples touched (about 0.05 s).
-_WORK_PER_CALL = 50_000_000
 # Rows computed along with a missing one: a block product makes them cheap, but guesses that are
 # not used push rows out that are (a9a with 200 MB: 16 s without, 13 s with 8, 17 s with 32).
 _AHEAD = 8
@@ -109,7 +108,7 @@ class _PairRun(CertifiedRun):
             beta, problem.lower, problem.upper, problem.epsilon, problem.by_sign, tol
         )
         since_shrink = 0
-        per_call = max(1, _WORK_PER_CALL // problem.n)
+        per_call = max(1, WORK_PER_CALL // problem.n)
         if self.selection == EXHAUSTIVE:
             per_call = max(1, per_call // problem.n)
         if self.selection == EXHAUSTIVE or cache.capacity == problem.n <= _WHOLE_MATRIX:
