@@ -33,8 +33,8 @@ _PATIENCE_AGAIN = 0.1
 _STABLE = 0.15
 # A Newton step this many times cheaper than the rounds since the last is tried in any case.
 _HARDLY_COUNTS = 20
-# Systems that IRWLS on a working set solves, whose cost rounds may take before; and the free samples
-# from which on it is worth its overhead.
+# Systems that IRWLS on a working set solves, whose cost rounds may take before; and the free
+# samples from which on it is worth its overhead.
 _BLOCK_STEPS = 20
 _LEAST_FREE = 64
 # Its working set has all samples that are no more than a part of the violation from moving: the
