@@ -283,7 +283,7 @@ def test_what_the_certificate_refuses_is_fitted_alone(monkeypatch):
 
     monkeypatch.setattr(KernelStore, "_compute", spoiled)
     random = np.random.RandomState(0)
-    X, y = random.randn(200, 2), random.randint(0, 3, 200)
+    X, y = random.randn(600, 2), random.randint(0, 2, 600)  # as many as are stored in float32
     grid = {"C": [1, 10], "gamma": [0.5]}
     seen = []
 

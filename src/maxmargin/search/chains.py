@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,21 @@ from sklearn.base import clone
 
 from maxmargin.estimators.inputs import validate_features
 from maxmargin.estimators.tasks import Task
+from maxmargin.formulations import are_bounds
 from maxmargin.kernels.budget import memory_budget
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.monitor import Interrupt
 from maxmargin.optimality import certificate_from
 from maxmargin.parallel import n_threads, stream_blocks
 from maxmargin.problem import Problem
+from maxmargin.search.class_pairs import ClassOrder, PairsOfFold, is_for_pairs
 from maxmargin.search.folds import CVData, Fold
 from maxmargin.search.held_out import FoldSolution
 from maxmargin.search.kernel_store import KernelStore
 from maxmargin.solvers.path import NeedsFullSolver, RegularisationPath
 
-# Bytes of a stored kernel value, and those of inner products as a multiple of them.
-_SINGLE, _PRODUCTS = 4, 2
+# Bytes of a stored kernel value.
+_SINGLE, _DOUBLE = 4, 8
 # Chains that are under way together, a thread: enough to keep all of them busy to the end.
 _CHAINS_PER_THREAD = 4
 # Solvers whose answer is the optimum, whoever finds it.
@@ -34,12 +37,14 @@ _EXACT = ("auto", "decomposition", "smo")
 class Chain:
     """One fold with one kernel: candidates in the order of their C, and of their ε.
 
-    `steps` has C, ε and the number of the candidate of each.
+    `steps` has C, ε and the number of the candidate of each. `by_pairs` says whether all pairs of
+    classes are solved together.
     """
 
     fold: Fold
     kernel: Any
     tol: float
+    by_pairs: bool = False
     steps: list[tuple[float, float, int]] = field(default_factory=list)
 
 
@@ -60,13 +65,18 @@ def reason_too_large(estimators: list, n: int) -> str | None:
     """The reason why there is no room for a whole kernel matrix; None where there is."""
     budget = min(memory_budget(estimator.cache_size) for estimator in estimators)
     own = any(callable(one.kernel) or one.kernel == "precomputed" for one in estimators)
-    needed = (8 if own else _SINGLE) * n * n * (1 + n_threads())
+    needed = _needed(_DOUBLE if own else _SINGLE, n)
     if needed <= budget:
         return None
     return (
         f"whole kernel matrices of {n} samples take {needed / 2**20:.0f} MB, "
         f"cache_size allows {budget / 2**20:.0f} MB"
     )
+
+
+def _needed(value_bytes: int, n: int) -> int:
+    """Bytes of a whole matrix of n samples, and of as much for each thread."""
+    return value_bytes * n * n * (1 + n_threads())
 
 
 class Chains:
@@ -93,23 +103,36 @@ class Chains:
                     continue
                 kernel = fold.kernel(estimator)
                 key = (id(fold), kernel, estimator.tol)
-                chain = chains.setdefault(key, Chain(fold, kernel, estimator.tol))
+                by_pairs = is_for_pairs(fold, n, getattr(estimator, "multi_class", ""))
+                chain = chains.setdefault(key, Chain(fold, kernel, estimator.tol, by_pairs))
                 epsilon = float(getattr(estimator, "epsilon", 0.0))
                 chain.steps.append((float(estimator.C), epsilon, number))
         self.by_kernel: dict[Any, list[Chain]] = {}
         for chain in chains.values():
             chain.steps.sort()
             self.by_kernel.setdefault(chain.kernel, []).append(chain)
-        features = [kernel for kernel in self.by_kernel if isinstance(kernel, KernelFunction)]
-        X = cv_data.X
-        if features:
-            X = validate_features(clone(next(iter(estimators.values()))), X)
-        # Every thread has the part of its fold; what is left holds whole matrices.
         budget = min(memory_budget(estimator.cache_size) for estimator in estimators.values())
-        room = budget // (_SINGLE * n * n) - n_threads()
-        keep_products = len(features) > 1 and room > _PRODUCTS
-        self._room = max(1, room - _PRODUCTS * keep_products)
-        self.kernels = KernelStore(X, n, keep_products=keep_products)
+        self.samples = _order_of_samples(list(chains.values()), n, budget)
+        self._store(cv_data.X, next(iter(estimators.values())), n, budget)
+
+    def _store(self, X, estimator, n: int, budget: int) -> None:
+        """Make the store, and find how many matrices there is room for."""
+        features = [kernel for kernel in self.by_kernel if isinstance(kernel, KernelFunction)]
+        if features:
+            X = validate_features(clone(estimator), X)
+        double = self.samples is not None
+        value_bytes = _DOUBLE if double else _SINGLE
+        # Every thread has the part of its fold; what is left holds whole matrices.
+        room = budget // (value_bytes * n * n) - n_threads()
+        products = _DOUBLE // value_bytes
+        keep_products = len(features) > 1 and room > products
+        self._room = max(1, room - products * keep_products)
+        order = None if self.samples is None else self.samples.order
+        self.kernels = KernelStore(X, n, keep_products, order, double)
+
+    def places(self, samples: np.ndarray) -> np.ndarray:
+        """Where samples are in the matrices of the store."""
+        return samples if self.samples is None else self.samples.place[samples]
 
     def _fold(self, cv_data: CVData, split: int, estimator) -> Fold:
         """The fold of a candidate: one for all that slice samples and weigh classes alike."""
@@ -140,24 +163,58 @@ class Chains:
 
     def _follow(self, chain: Chain) -> list[FoldSolution | Fold]:
         """Solutions of a chain, for every C and ε in its order."""
-        fold, n_steps = chain.fold, len(chain.steps)
-        tasks = [_TaskPath(self, chain, task) for task in fold.tasks]
+        if self.samples is not None and chain.by_pairs:
+            scale = float(np.abs(np.diagonal(self.kernels.get(chain.kernel))).max())
+            if are_bounds(chain.fold.at(chain.steps[-1][0]).costs, scale):
+                return self._follow_pairs(chain, self.samples)
+        tasks = [_TaskPath(self, chain, task) for task in chain.fold.tasks]
         for task in tasks:
             task.follow()
         answers: list[FoldSolution | Fold] = []
-        for at in range(n_steps):
+        for at in range(len(chain.steps)):
             parts = [task.answers[at] for task in tasks if at in task.answers]
             if len(parts) < len(tasks):
-                answers.append(fold)
+                answers.append(chain.fold)
                 continue
-            betas, intercepts, decisions = zip(*parts)
+            decisions = np.array([values for *_, values in parts])
             seconds = sum(task.seconds[at] for task in tasks)
-            answers.append(
-                FoldSolution(
-                    fold, chain.kernel, list(betas), list(intercepts), np.array(decisions), seconds
-                )
-            )
+            found = [(beta, intercept) for beta, intercept, _ in parts]
+            answers.append(FoldSolution(chain.fold, chain.kernel, lambda f=found: f, decisions, seconds))
         return answers
+
+    def _follow_pairs(self, chain: Chain, samples: ClassOrder) -> list[FoldSolution | Fold]:
+        """The same for all pairs of classes together; those that are hard follow one by one."""
+        start, fold = time.perf_counter(), chain.fold
+        growing = np.array([C for C, *_ in chain.steps])
+        pairs = PairsOfFold(fold, samples, self.kernels.get(chain.kernel), growing, chain.tol)
+        pairs.solve(self.interrupt)
+        scored = np.concatenate([fold.test, fold.train]) if self.train_scores else fold.test
+        decisions = pairs.decisions(self.places(scored))
+        alone = np.zeros(len(growing), bool)
+        for number, first in pairs.hard():
+            path = _TaskPath(self, chain, fold.tasks[number])
+            path.follow(first, pairs.beta_of(first, number))
+            for at in range(first, len(growing)):
+                if at in path.answers:
+                    beta, pairs.intercepts[at, number], decisions[at, number] = path.answers[at]
+                    pairs.set_beta(at, number, beta)
+                else:
+                    alone[at] = True
+        seconds = (time.perf_counter() - start) / len(growing)
+        return [
+            fold
+            if alone[at]
+            else FoldSolution(
+                fold, chain.kernel, partial(pairs.answers, at), decisions[at], seconds
+            )
+            for at in range(len(growing))
+        ]
+
+
+def _order_of_samples(chains: list[Chain], n: int, budget: int) -> ClassOrder | None:
+    """The order in which pairs of classes lie side by side, where there are such chains."""
+    folds = [chain.fold for chain in chains if chain.by_pairs]
+    return ClassOrder(folds, n) if folds and _needed(_DOUBLE, n) <= budget else None
 
 
 class _TaskPath:
@@ -172,12 +229,15 @@ class _TaskPath:
 
     def __init__(self, chains: Chains, chain: Chain, task: Task):
         self.chains, self.chain, self.task = chains, chain, task
-        self.train = chain.fold.train[task.index]
+        self.train = chains.places(chain.fold.train[task.index])
         self.answers: dict[int, tuple[np.ndarray, float, np.ndarray]] = {}
         self.seconds = np.zeros(len(chain.steps))
 
-    def follow(self) -> None:
-        """Solve the steps one after the other, and judge all of them."""
+    def follow(self, first: int = 0, beta: np.ndarray | None = None) -> None:
+        """Solve the steps from `first` on one after the other, and judge all of them.
+
+        `beta` is a start for the first of them.
+        """
         store, kernel = self.chains.kernels, self.chain.kernel
         start = time.perf_counter()
         problems: list[Problem] = []
@@ -186,9 +246,11 @@ class _TaskPath:
             duplicates = store.duplicates(kernel)[self.train]
             part = store.part(kernel, self.train)
             path = RegularisationPath(part, duplicates, self.chain.tol, self.chains.interrupt)
-            for at, (C, epsilon, _) in enumerate(self.chain.steps):
+            for at, (C, epsilon, _) in enumerate(self.chain.steps[first:], first):
                 fields = self.task.formulate(self.chain.fold.at(C), part.scale)
                 problem = Problem(part, **(fields | {"epsilon": epsilon}))
+                if beta is not None and at == first:
+                    path.begin(problem, C, beta)
                 path.solve(problem, C)
                 problems.append(problem)
                 betas.append(path.beta)
@@ -196,10 +258,11 @@ class _TaskPath:
         except NeedsFullSolver:
             pass  # these steps, and those that would start from them, are fitted alone
         if problems:
-            self._judge(problems, np.array(betas))
-            self.seconds[: len(betas)] += (time.perf_counter() - start) / len(betas)
+            self._judge(first, problems, np.array(betas))
+            solved = slice(first, first + len(betas))
+            self.seconds[solved] += (time.perf_counter() - start) / len(betas)
 
-    def _judge(self, problems: list[Problem], betas: np.ndarray) -> None:
+    def _judge(self, first: int, problems: list[Problem], betas: np.ndarray) -> None:
         """Certificates and decision values of all solutions at once.
 
         One pass over kernel values in float64, from scratch, serves all of them: that is what
@@ -207,17 +270,18 @@ class _TaskPath:
         """
         fold, n_test = self.chain.fold, len(self.chain.fold.test)
         # Where training samples are scored, those of other tasks are, too.
-        train = fold.train if self.chains.train_scores else self.train
+        places = self.chains.places
+        train = places(fold.train) if self.chains.train_scores else self.train
         of_train = self.task.index if self.chains.train_scores else np.arange(len(train))
         n_scored = n_test + len(train) if self.chains.train_scores else n_test
         used = np.flatnonzero(betas.any(axis=0))
         products = self.chains.kernels.multiply(
-            self.chain.kernel, np.concatenate([fold.test, train]), self.train[used],
+            self.chain.kernel, np.concatenate([places(fold.test), train]), self.train[used],
             np.ascontiguousarray(betas[:, used].T),
         )  # fmt: skip
         values = products[n_test:][of_train]
-        for at, (problem, beta) in enumerate(zip(problems, betas)):
-            certificate = certificate_from(problem, beta, problem.linear - values[:, at])
+        for at, (problem, beta) in enumerate(zip(problems, betas), first):
+            certificate = certificate_from(problem, beta, problem.linear - values[:, at - first])
             if certificate.kkt_violation <= self.chain.tol:
                 intercept = certificate.intercept
-                self.answers[at] = beta, intercept, products[:n_scored, at] + intercept
+                self.answers[at] = beta, intercept, products[:n_scored, at - first] + intercept

@@ -34,16 +34,26 @@ class KernelStore:
     n : how many there are
     keep_products : whether several kernels of features will be asked for, so that the
         inner products of the samples are worth keeping
+    order : the order of the samples in the matrices; None where it is that of X
+    double : whether values are stored in float64 however many there are
     """
 
-    def __init__(self, X, n: int, keep_products: bool):
-        self.X, self.n = X, n
+    def __init__(self, X, n: int, keep_products: bool, order=None, double: bool = False):
+        self.n, self._order = n, order
+        # A matrix of the user's, or what a function of the user's takes, is ordered afterwards.
+        self._given = X
         self.keep_products = keep_products
-        self.dtype = np.dtype(precision_of_rows(n))
+        self.dtype = np.dtype(np.float64 if double else precision_of_rows(n))
         self._lock = threading.Lock()
         self._held: dict[Hashable, np.ndarray] = {}
         self._duplicates: dict[Hashable, np.ndarray] = {}
+        self._spare: list[np.ndarray] = []
         self._products: dict[bool, tuple[np.ndarray, np.ndarray]] = {}
+
+    @cached_property
+    def X(self):
+        """The features in the order of the matrices."""
+        return self._given if self._order is None else self._given[self._order]
 
     def get(self, kernel) -> np.ndarray:
         """The matrix of a `KernelFunction`, of a callable, or of "precomputed"."""
@@ -57,12 +67,12 @@ class KernelStore:
         return _Part(self, kernel, samples)
 
     def multiply(self, kernel, rows, columns, coefficients: np.ndarray) -> np.ndarray:
-        """K[rows][:, columns] @ coefficients, of several columns, from scratch in float64."""
-        if isinstance(kernel, KernelFunction):
+        """K[rows][:, columns] @ coefficients, of several columns, from values in float64."""
+        if isinstance(kernel, KernelFunction) and self.dtype != np.float64:
             basis = samples_for(kernel, self.X[columns], np.float64)
             return expansion(kernel, self.X, basis, coefficients, rows)
         K, parts = self.get(kernel), split(len(rows), constants.TILE_ROWS)
-        return np.vstack([K[rows[part]][:, columns].astype(np.float64) @ coefficients
+        return np.vstack([submatrix(K, rows[part], columns).astype(np.float64) @ coefficients
                           for part in parts])  # fmt: skip
 
     def duplicates(self, kernel) -> np.ndarray:
@@ -74,9 +84,14 @@ class KernelStore:
             return self._duplicates[kernel]
 
     def drop(self, kernels) -> None:
-        """Forget matrices that nobody will ask for again."""
+        """Forget matrices that nobody will ask for again.
+
+        Their memory is used again: to be given new memory takes longer than to fill it.
+        """
         for kernel in kernels:
-            self._held.pop(kernel, None)
+            K = self._held.pop(kernel, None)
+            if K is not None and isinstance(kernel, KernelFunction):
+                self._spare.append(K)
             self._duplicates.pop(kernel, None)
 
     def _compute(self, kernel) -> np.ndarray:
@@ -86,13 +101,14 @@ class KernelStore:
                 exact, K = FeatureKernelMatrix(self.X, kernel, np.float64), self._empty()
                 exact.block(np.arange(self.n), out=K)
             return K
-        if callable(kernel):
-            return call_kernel(kernel, self.X, self.X)
-        K = np.asarray(self.X)
-        return np.ascontiguousarray(K, K.dtype if K.dtype == np.float32 else np.float64)
+        K = call_kernel(kernel, self._given, self._given) if callable(kernel) else self._given
+        K = np.asarray(K)
+        single = K.dtype == np.float32 and self.dtype == np.float32
+        K = np.ascontiguousarray(K, np.float32 if single else np.float64)
+        return K if self._order is None else submatrix(K, self._order, self._order)
 
     def _empty(self) -> np.ndarray:
-        return np.empty((self.n, self.n), self.dtype)
+        return self._spare.pop() if self._spare else np.empty((self.n, self.n), self.dtype)
 
     def _from_products(self, kernel: KernelFunction) -> np.ndarray | None:
         """One element-wise pass over inner products that are there already.
@@ -111,8 +127,13 @@ class KernelStore:
         K = self._empty()
 
         def compute(rows: slice) -> None:
-            values = products[rows].copy()
-            K[rows] = kernel.from_products(values, norms[rows], norms)
+            values = K[rows]
+            if K.dtype != products.dtype:
+                values = products[rows].copy()
+            else:
+                values[:] = products[rows]
+            kernel.from_products(values, norms[rows], norms)
+            K[rows] = values
 
         run_blocks(compute, split(self.n, _ROWS))
         return K
@@ -134,8 +155,8 @@ class _Part(PrecomputedKernelMatrix):
 
     @cached_property
     def _exact(self) -> KernelMatrix | None:
-        if not isinstance(self._kernel, KernelFunction):
-            return None  # nothing is more exact than what the user computed
+        if not isinstance(self._kernel, KernelFunction) or self.dtype == np.float64:
+            return None  # nothing is more exact than what is stored
         return FeatureKernelMatrix(self._store.X[self._samples], self._kernel, np.float64)
 
     def multiply(self, index, coefficients, rows=None, precise=False):

@@ -1,6 +1,7 @@
 """All binary problems of a fit as one job: compiled pair steps, kernel values shared."""
 
 from maxmargin.solvers.pairs.batch import Batch, BatchOutcome, solve_batch, worth_it
+from maxmargin.solvers.pairs.growing import follow_pairs
 from maxmargin.solvers.pairs.problems import CONVERGED, HARD, STEP_LIMIT
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "STEP_LIMIT",
     "Batch",
     "BatchOutcome",
+    "follow_pairs",
     "solve_batch",
     "worth_it",
 ]

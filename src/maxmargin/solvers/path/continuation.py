@@ -97,6 +97,11 @@ class RegularisationPath:
         assert self._state is not None
         return self._state.residual
 
+    def begin(self, problem: Problem, C: float, beta: np.ndarray) -> None:
+        """Begin the path with a feasible β that another solver has for this C."""
+        self._state = self._from_scratch(problem, beta)
+        self._solved[problem.epsilon] = C, self._state
+
     def solve(self, problem: Problem, C: float) -> None:
         """Move on to a problem with the same or a larger C; the bounds are C times the same."""
         self._state = self._start(problem, C)
@@ -119,11 +124,13 @@ class RegularisationPath:
         return rounding * float(np.linalg.norm(net)) <= _ROUNDING * self.tol
 
     def _correct(self, problem: Problem) -> None:
-        """The residual from scratch, in float64."""
-        beta = self.beta
+        self._state = self._from_scratch(problem, self.beta)
+
+    def _from_scratch(self, problem: Problem, beta: np.ndarray) -> _State:
+        """β with its residual in float64."""
         support = np.flatnonzero(beta)
         product = self.kernel.multiply(support, beta[support], precise=True)
-        self._state = _State(beta, problem.linear - product, beta)
+        return _State(beta, problem.linear - product, beta)
 
     def _optimise(self, problem: Problem) -> None:
         state = self._state
