@@ -42,6 +42,7 @@ WHOLE = {
     "classes": "classes.py --repeat 3 --patience 1 "
     "--contestants maxmargin,scikit-learn,intelex --data DATA",
     "search": "search.py --data DATA",
+    "search-classes": "search.py --classes",
     "search-regression": "search.py --kind SVR --set abalone_scale --data DATA",
     "large": "large.py --data DATA",
     "breakdown": "breakdown.py --data DATA",

@@ -253,11 +253,24 @@ def test_search_benchmark_on_generated_data(tmp_path, capsys):
          "--contestants", "maxmargin,scikit-learn"]
     )  # fmt: skip
     printed = capsys.readouterr().out
-    ours, peer = json.loads(out.read_text(encoding="utf-8"))["results"]
+    [case] = json.loads(out.read_text(encoding="utf-8"))
+    ours, peer = case["results"]
     assert f"| {peer['seconds'] / ours['seconds']:.1f} |" in printed
     assert ours["best"] == peer["best"] and len(ours["scores"]) == 4
     with pytest.raises(SystemExit, match="no contestant is called 'thunder'"):
         search.main(["--samples", "120", "--step", "6", "--contestants", "thunder"])
+
+
+def test_search_benchmark_of_many_classes(tmp_path, capsys):
+    out = tmp_path / "search.json"
+    search.main(
+        ["--classes", "--samples", "150", "--clock", "cpu", "--contestants", "maxmargin",
+         "--out", str(out)]
+    )  # fmt: skip
+    cases = json.loads(out.read_text(encoding="utf-8"))
+    assert [case["set"] for case in cases] == list(search.MANY_CLASSES)
+    assert all(len(case["results"][0]["scores"]) == 16 for case in cases)
+    assert "digits: 150 samples" in capsys.readouterr().out
 
 
 def test_breakdown_counts_all_of_the_time(capsys):

@@ -42,5 +42,6 @@ def warm_up() -> float:
         SVC(warm_start=True).fit(few, y[:900]).fit(few, y[:900])
         maxmargin.SVR().fit(X, X[:, 0]).predict(X)
         maxmargin.OneClassSVM().fit(X).predict(X)
-        maxmargin.SVCSearch({"C": [1.0, 10.0]}, cv=2).fit(few, y[:900])
+        for labels in (y[:900], many):
+            maxmargin.SVCSearch({"C": [1.0, 10.0]}, cv=2).fit(few, labels)
     return compile_seconds() - before

@@ -179,7 +179,10 @@ class Chains:
             decisions = np.array([values for *_, values in parts])
             seconds = sum(task.seconds[at] for task in tasks)
             found = [(beta, intercept) for beta, intercept, _ in parts]
-            answers.append(FoldSolution(chain.fold, chain.kernel, lambda f=found: f, decisions, seconds))
+            solution = FoldSolution(
+                chain.fold, chain.kernel, partial(list, found), decisions, seconds
+            )
+            answers.append(solution)
         return answers
 
     def _follow_pairs(self, chain: Chain, samples: ClassOrder) -> list[FoldSolution | Fold]:

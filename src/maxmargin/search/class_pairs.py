@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from maxmargin.estimators.inputs import TrainingData
 from maxmargin.monitor import Interrupt
 from maxmargin.parallel import split
 from maxmargin.search.folds import Fold
@@ -19,6 +20,11 @@ _LEAST_SHARE = 0.5
 _VALUES_PER_CALL = 2_000_000
 # Scored samples whose kernel values are gathered at a time.
 _ROWS = 512
+
+
+def _data(fold: Fold) -> TrainingData:
+    assert isinstance(fold.data, TrainingData)
+    return fold.data
 
 
 class ClassOrder:
@@ -36,7 +42,7 @@ class ClassOrder:
     """
 
     def __init__(self, folds: list[Fold], n: int):
-        data = [fold.data for fold in folds]
+        data = [_data(fold) for fold in folds]
         self._classes = np.unique(np.concatenate([one.classes for one in data]))
         code = np.full(n, len(self._classes))  # of samples that no fold trains with: the last
         for fold, one in zip(folds, data, strict=True):
@@ -59,7 +65,7 @@ def is_for_pairs(fold: Fold, n: int, multi_class: str) -> bool:
     train = fold.train
     return (
         multi_class == "ovo"
-        and len(fold.data.classes) > 2
+        and len(_data(fold).classes) > 2
         and len(train) >= _LEAST_SHARE * n
         and len(np.unique(train)) == len(train)
     )
@@ -90,7 +96,7 @@ class PairsOfFold:
     tol: float
 
     def __post_init__(self):
-        classes = self.fold.data.classes
+        classes = _data(self.fold).classes
         self._starts, self._stops = self.samples.bounds_of(classes)
         self._pairs = np.stack(np.triu_indices(len(classes), 1), axis=1)
         shape = len(self.growing), len(self._pairs)
@@ -102,7 +108,7 @@ class PairsOfFold:
     def costs(self) -> np.ndarray:
         """C of all samples at C = 1: zero of those that take no part."""
         costs = np.zeros(len(self.K))
-        data = self.fold.data
+        data = _data(self.fold)
         costs[self.samples.place[self.fold.train]] = np.where(data.codes >= 0, data.costs, 0.0)
         return costs
 
@@ -140,7 +146,7 @@ class PairsOfFold:
         """Where the samples of a task are in `beta`."""
         first, second = self._pairs[pair]
         index = self.fold.tasks[pair].index
-        of_first = self.fold.data.codes[index] == first
+        of_first = _data(self.fold).codes[index] == first
         return np.where(of_first, second - 1, first), self.samples.place[self.fold.train[index]]
 
     def decisions(self, samples: np.ndarray) -> np.ndarray:

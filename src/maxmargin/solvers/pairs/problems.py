@@ -296,8 +296,14 @@ def _subtract(part, beta, memory, places):
         if count == 4:
             count = 0
             a, b, c, d = four
-            row_a, row_b = memory[places[a] : places[a] + size], memory[places[b] : places[b] + size]
-            row_c, row_d = memory[places[c] : places[c] + size], memory[places[d] : places[d] + size]
+            row_a, row_b = (
+                memory[places[a] : places[a] + size],
+                memory[places[b] : places[b] + size],
+            )
+            row_c, row_d = (
+                memory[places[c] : places[c] + size],
+                memory[places[d] : places[d] + size],
+            )
             by_a, by_b, by_c, by_d = beta[a], beta[b], beta[c], beta[d]
             for u in range(size):
                 total = by_a * row_a[u] + by_b * row_b[u] + by_c * row_c[u]
