@@ -14,7 +14,7 @@ from scipy.optimize import LinearConstraint, minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM, constants
-from maxmargin.formulations import c_svc
+from maxmargin.formulations import c_svc, epsilon_svr, nu_svr
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.optimality import Certificate, certify
@@ -25,7 +25,11 @@ from maxmargin.solvers import Decomposition
 from maxmargin.solvers.auto import Auto
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.low_rank import sampled_factor
-from maxmargin.solvers.common.low_rank_passes import low_rank_passes
+from maxmargin.solvers.common.low_rank_passes import (
+    low_rank_passes,
+    rough_factor_of,
+    rough_pass,
+)
 from maxmargin.solvers.common.newton import newton_change
 from maxmargin.solvers.common.precision import Passes
 from maxmargin.solvers.common.radix_select import largest
@@ -207,6 +211,35 @@ def test_low_rank_passes_stop_when_asked():
     beta, _, _ = low_rank_passes(problem, 1e-3, V, start, problem.linear, watch)
     assert len(asked) <= 2
     assert (beta >= problem.lower).all() and (beta <= problem.upper).all()
+
+
+@pytest.mark.parametrize("C", [1e2, 1e4])
+@pytest.mark.parametrize("two_sums", [False, True])
+def test_a_rough_pass_goes_most_of_the_way(C, two_sums):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (400, 3))
+    y = np.sin(4 * X[:, 0]) + 0.3 * rng.normal(size=400)
+    costs = np.full(400, C)
+    fields = nu_svr(y, costs, 0.4) if two_sums else epsilon_svr(y, costs, 0.1)
+    problem = Problem(FeatureKernelMatrix(X, KernelFunction("rbf", 1.0), np.float64), **fields)
+    beta = problem.feasible()
+    before = certify(problem, beta)
+    V = rough_factor_of(problem, 2**26, 400.0)
+    assert V.shape[1] < 300
+    found, residual = rough_pass(problem, V, beta, before.residual, lambda steps: None)
+    after = certify(problem, found)
+    assert after.feasible and after.objective < before.objective
+    assert after.kkt_violation < 0.3 * before.kkt_violation
+    assert_allclose(residual, after.residual, atol=1e-9 * C)
+
+
+def test_a_rough_pass_is_left_where_the_factor_lacks_too_much(monkeypatch):
+    monkeypatch.setattr(constants, "ROUGH_RANK", 5)
+    X, y = two_gaussians(200)
+    problem = problem_of(X, y, 1e4)
+    V = rough_factor_of(problem, 2**26, 400.0)
+    assert V.shape[1] == 5
+    assert rough_pass(problem, V, np.zeros(200), problem.linear, lambda steps: None) is None
 
 
 def test_a_working_set_does_not_outlive_its_samples(monkeypatch):

@@ -327,7 +327,7 @@ def test_models_go_to_sklearn_and_back(kind, sparse):
 @pytest.mark.parametrize("kind", ["epsilon_svr", "nu_svr"])
 @pytest.mark.parametrize("gamma", [0.5, 8.0])
 def test_a_large_cost_is_solved_by_second_order_steps(kind, gamma):
-    """By a factor of low rank where there is one, also where two sums of β are fixed."""
+    """By factors of low rank where there are any, also where two sums of β are fixed."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (1500, 3))
     y = np.sin(4 * X[:, 0]) + X[:, 1] + 0.5 * rng.normal(size=1500)
@@ -335,4 +335,4 @@ def test_a_large_cost_is_solved_by_second_order_steps(kind, gamma):
     report = model.fit_report_
     assert report.status == "converged" and report.kkt_violation <= 1e-3
     steps = report.problems[0].details["second_order"]
-    assert "low-rank IRWLS" in steps if gamma < 1 else steps
+    assert {"rough IRWLS", "low-rank IRWLS"} & set(steps) if gamma < 1 else steps

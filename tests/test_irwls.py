@@ -240,6 +240,22 @@ def test_stages_stop_when_asked():
     assert (beta >= lower).all() and (beta <= upper).all()
 
 
+def test_a_truncated_factor_has_as_many_columns_as_it_may():
+    X, _ = two_gaussians(300)
+    kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.5), np.float64)
+    K = matrix(X)
+    whole = sampled_factor(kernel, 300, 1e-10, 300)
+    assert_array_equal(sampled_factor(kernel, 300, 1e-10, 300, truncate=True), whole)
+    lacks = []
+    for rank in (20, 40, 80):
+        V = sampled_factor(kernel, rank, 1e-10, 300, truncate=True)
+        assert V.shape == (300, rank)
+        rest = K - V @ V.T
+        assert np.linalg.eigvalsh(rest).min() > -1e-8  # what it lacks is positive semidefinite
+        lacks.append(rest.diagonal().max())
+    assert lacks[0] > lacks[1] > lacks[2]
+
+
 def test_sum_of_products_is_kept_up_to_date():
     rng = np.random.default_rng(0)
     V, weights = rng.normal(size=(50, 4)), rng.uniform(1, 2, 50)
@@ -459,6 +475,29 @@ def test_a_block_is_solved_with_one_sum_and_with_two(C, two_sums):
     assert certificate.feasible and certificate.kkt_violation <= 1e-3
     if two_sums:
         assert certificate.levels[0] > certificate.levels[1]
+
+
+def test_a_wide_corner_may_close_the_tube_for_a_while():
+    """Its systems leave the limit on Σ|β| slack; steps that only narrowed the tube took twice."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (200, 2))
+    y = np.sin(4 * X[:, 0]) + 0.05 * rng.normal(size=200)
+    K = matrix(X, 4.0)
+    problem = Problem(PrecomputedKernelMatrix(K), **nu_svr(y, np.full(200, 1e4), 0.4))
+    beta = problem.feasible()
+    violation, levels = violation_of(problem, beta, y - K @ beta)
+    taken = {}
+    for first in (1.0, 200.0):
+        steps: list[int] = []
+        new = solve_block(
+            problem, K, np.arange(200), beta, y - K @ beta, levels, violation, (first, 1e-4),
+            lambda count, state, steps=steps: steps.append(count),
+        )  # fmt: skip
+        certificate = certify(problem, new)
+        assert certificate.feasible and certificate.kkt_violation <= 1e-3
+        assert certificate.levels[0] > certificate.levels[1]
+        taken[first] = sum(steps)
+    assert taken[200.0] < taken[1.0]
 
 
 def test_balance_does_not_pass_through_a_kink():

@@ -90,6 +90,8 @@ SHARE_OF_VIOLATION = 0.003
 # Largest rank of a factor K = VVᵀ, and its accuracy relative to the diagonal of K.
 MAX_RANK = 2000
 FACTOR_ACCURACY = 1e-9
+# Largest rank of a factor that need not be accurate.
+ROUGH_RANK = 1000
 # The cost model (solvers/common/costs.py), in nanoseconds of one core; only ratios matter, and the
 # same input has the same bits whatever the machine. (benchmarks/breakdown.py)
 COST_OF_PAIR_STEP = 0.8  # per sample of the working set

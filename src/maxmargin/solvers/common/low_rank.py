@@ -22,12 +22,14 @@ def sampled_factor(
     exact: float,
     n_candidates: int,
     expected: float | None = None,
+    truncate: bool = False,
 ) -> np.ndarray | None:
     """V with K = VVᵀ up to `exact` times the largest diagonal entry.
 
     Where a diagonal entry is negative, as with the constant of a polynomial kernel, it is K plus
     a constant that has none: the sums of β being fixed, this is the same problem. None where
-    that takes more than `max_rank` columns, or where no entry is positive.
+    that takes more than `max_rank` columns, or where no entry is positive. With `truncate`, V has
+    `max_rank` columns then, and lacks more than `exact`.
 
     All pivots of the first round come from one block of samples from all over the data, which
     leaves few for the rounds after it. Time n · rank², memory n · rank. `expected` is the
@@ -39,7 +41,7 @@ def sampled_factor(
     if not tol > 0:
         return None
     expected = expected_rank(kernel, exact) if expected is None else expected
-    if kernel.n > max_rank and expected > max_rank:
+    if kernel.n > max_rank and expected > max_rank and not truncate:
         return None
     V = np.zeros((kernel.n, 0))
     n_candidates = int(min(n_candidates, max(_BLOCK, _CANDIDATES_PER_COLUMN * expected)))
@@ -49,6 +51,10 @@ def sampled_factor(
         block = _block(kernel, candidates, shift) - V[candidates] @ V[candidates].T
         (pstrf,) = get_lapack_funcs(("pstrf",), (block,))
         factor, order, rank, _ = pstrf(np.asfortranarray(block), lower=1, tol=tol)
+        if truncate:
+            rank = min(rank, max_rank - V.shape[1])
+            if rank == 0:
+                return V
         if rank == 0 or V.shape[1] + rank > max_rank:
             return None
         pivots = candidates[order[:rank] - 1]
@@ -64,6 +70,11 @@ def sampled_factor(
         largest = np.argpartition(-rest, min(_BLOCK, kernel.n - 1))[:_BLOCK]
         candidates = largest[rest[largest] > tol]
     return V
+
+
+def lacking(kernel: KernelMatrix, V: np.ndarray) -> float:
+    """The most that a factor lacks of an entry of the diagonal, and so of any entry."""
+    return float((kernel.diagonal() + _shift(kernel) - np.einsum("ij,ij->i", V, V)).max())
 
 
 def expected_rank(kernel: KernelMatrix, exact: float) -> float:

@@ -16,7 +16,7 @@ from maxmargin import constants
 from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem, nearest_feasible, sums_of
 from maxmargin.solvers.common.free_system import solve_free
-from maxmargin.solvers.common.low_rank import expected_rank, sampled_factor
+from maxmargin.solvers.common.low_rank import expected_rank, lacking, sampled_factor
 from maxmargin.solvers.common.reweighted import LowRankSystem, solve_stages
 from maxmargin.solvers.common.reweighted_block import ROUNDING_OF_SUM, tube_of, widths_of
 
@@ -26,6 +26,10 @@ _CANDIDATES = 1024
 _LEAST_ACCURACY = 1e-15
 _LACKS_AT_BOUND = 1e-3
 _PASSES = 4
+# What a rough factor may lack times the widest range of a β, which is also the last corner with it;
+# and the most that it may lack, relative to the diagonal.
+_ROUGH_CORNER = 0.1
+_ROUGHEST = 1e-3
 # Part of tol that a corner may take.
 _CORNER = 0.25
 _WIDER_CORNER = 100.0
@@ -35,15 +39,23 @@ _FIRST_RIDGE = 1e-3
 
 def _accuracy(problem: Problem) -> float:
     """How accurate the factor must be."""
-    widest = float((problem.upper - problem.lower).max()) * problem.kernel.scale
-    return max(
-        _LEAST_ACCURACY, min(constants.FACTOR_ACCURACY, _LACKS_AT_BOUND / max(widest, 1e-300))
-    )
+    lacks = _LACKS_AT_BOUND / max(_widest(problem), 1e-300)
+    return max(_LEAST_ACCURACY, min(constants.FACTOR_ACCURACY, lacks))
 
 
-def rank_of(problem: Problem) -> float:
+def _widest(problem: Problem) -> float:
+    """The widest range of a β, in units that make kernel values those of a scale of one."""
+    return float((problem.upper - problem.lower).max()) * problem.kernel.scale
+
+
+def rough_accuracy(problem: Problem) -> float:
+    """How accurate the factor of a `rough_pass` must be."""
+    return min(_ROUGHEST, _ROUGH_CORNER / max(_widest(problem), 1e-300))
+
+
+def rank_of(problem: Problem, accuracy: float | None = None) -> float:
     """A guess of the columns that the factor would have, from a look at a few samples."""
-    return min(problem.n, expected_rank(problem.kernel, _accuracy(problem)))
+    return min(problem.n, expected_rank(problem.kernel, accuracy or _accuracy(problem)))
 
 
 def factor_of(
@@ -53,12 +65,22 @@ def factor_of(
     expected: float | None = None,
 ) -> np.ndarray | None:
     """V, where its rank and the memory allow; `expected` is the `rank_of` the problem."""
+    return _factor(problem, cache_bytes, max_rank or constants.MAX_RANK, expected)
+
+
+def rough_factor_of(problem: Problem, cache_bytes: int, expected: float) -> np.ndarray | None:
+    """V for a `rough_pass`, as accurate as that wants or as its rank allows."""
+    return _factor(problem, cache_bytes, constants.ROUGH_RANK, expected, rough=True)
+
+
+def _factor(problem, cache_bytes: int, max_rank: int, expected, rough: bool = False):
     fits = cache_bytes // (3 * 8 * problem.n)
-    max_rank = min(max_rank or constants.MAX_RANK, fits)
+    max_rank = min(max_rank, fits)
     candidates = min(_CANDIDATES, int(np.sqrt(cache_bytes / 24)))
     if max_rank < 2:
         return None
-    return sampled_factor(problem.kernel, max_rank, _accuracy(problem), candidates, expected)
+    accuracy = rough_accuracy(problem) if rough else _accuracy(problem)
+    return sampled_factor(problem.kernel, max_rank, accuracy, candidates, expected, truncate=rough)
 
 
 def low_rank_passes(
@@ -74,7 +96,7 @@ def low_rank_passes(
     The sums of β are kept as they are. `watch(steps, state)` is called between blocks of work;
     `state()` gives violation, objective, β and intercept. If it returns something, the passes end.
     """
-    totals, stopped = sums_of(beta, problem.by_sign), []
+    stopped: list[bool] = []
 
     def state_of(now: np.ndarray) -> tuple[float, float, np.ndarray, float]:
         errors = linear - V @ (V.T @ now)
@@ -97,7 +119,7 @@ def low_rank_passes(
         b, widths = sum(levels) / len(levels), widths_of(problem)
         corners = (_first_corner(problem, widths, violation), last_corner)
         new = solve_stages(system, widths, 0.0, beta, b, corners, watched)
-        better = None if new is None else _accept(problem, tol, beta, residual, new, totals)
+        better = None if new is None else _accept(problem, tol, beta, residual, new)
         if better is not None:
             beta, residual = better
             continue
@@ -107,6 +129,31 @@ def low_rank_passes(
         if last_corner >= violation:
             return beta, residual, False
     return beta, residual, True
+
+
+def rough_pass(
+    problem: Problem,
+    V: np.ndarray,
+    beta: np.ndarray,
+    residual: np.ndarray,
+    watch: Callable[[int], object],
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """β and residual after one pass with a rough factor; None if nothing is won.
+
+    The inverse weights are never less than what the factor lacks of the diagonal. Far from the
+    solution that costs nothing: the first systems are regularised by more in any case.
+    """
+    violation, levels = violation_of(problem, beta, residual)
+    weakest = max(lacking(problem.kernel, V), rough_accuracy(problem) * problem.kernel.scale)
+    if weakest * float(np.median(problem.upper - problem.lower)) > violation:
+        return None
+    linear = residual + V @ (V.T @ beta)
+    tube = tube_of(problem, beta, levels, violation)
+    system = LowRankSystem(V, linear, problem.lower, problem.upper, beta, *tube)
+    b, widths = sum(levels) / len(levels), widths_of(problem)
+    corners = (_first_corner(problem, widths, violation), weakest * float(np.median(widths)))
+    new = solve_stages(system, widths, weakest, beta, b, corners, lambda steps, now: watch(steps))
+    return None if new is None else _moved(problem, beta, residual, new)
 
 
 def _first_corner(problem: Problem, widths: np.ndarray, violation: float) -> float:
@@ -121,10 +168,21 @@ def _first_corner(problem: Problem, widths: np.ndarray, violation: float) -> flo
     return max(1.0, _FIRST_RIDGE * scale)
 
 
-def _accept(problem, tol, beta, residual, new, totals) -> tuple[np.ndarray, np.ndarray] | None:
-    """β and residual with the true kernel, if the objective falls; the free samples exactly."""
+def _accept(problem, tol, beta, residual, new) -> tuple[np.ndarray, np.ndarray] | None:
+    """As `_moved`, and then the free samples exactly."""
+    moved = _moved(problem, beta, residual, new)
+    if moved is None or violation_of(problem, *moved)[0] <= 0.1 * tol:
+        return moved
+    new, residual = moved
+    solved = solve_free(problem, new, residual, constants.MAX_RANK)
+    return solved, residual - _effect(problem, solved - new)
+
+
+def _moved(problem, beta, residual, new) -> tuple[np.ndarray, np.ndarray] | None:
+    """The new β, with the sums of the old, and its residual, if the objective falls."""
     if not np.isfinite(new).all():  # a system that rounding left without a solution
         return None
+    totals = sums_of(beta, problem.by_sign)
     lower, upper = problem.pieces(new)
     new = nearest_feasible(new, lower, upper, totals)
     off = np.abs(np.subtract(sums_of(new, problem.by_sign), totals)).max()
@@ -133,12 +191,7 @@ def _accept(problem, tol, beta, residual, new, totals) -> tuple[np.ndarray, np.n
     after = residual - _effect(problem, new - beta)
     if problem.decrease(beta, new, residual, after) <= 0:
         return None
-    residual = after
-    violation, _ = violation_of(problem, new, residual)
-    if violation <= 0.1 * tol:
-        return new, residual
-    solved = solve_free(problem, new, residual, constants.MAX_RANK)
-    return solved, residual - _effect(problem, solved - new)
+    return new, after
 
 
 def _effect(problem: Problem, change: np.ndarray) -> np.ndarray:

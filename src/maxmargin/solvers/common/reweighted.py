@@ -24,8 +24,6 @@ from maxmargin.solvers.common.reweighted_steps import (
 )
 
 _STEPS_PER_STAGE = 100
-# Part of a tube that one step may take away.
-_NEARLY_CLOSED = 0.9
 # Part of the rows of K up to which they are sooner gathered than all of them read.
 _FEW_ROWS = 0.3
 # Rows of V that one thread multiplies at a time.
@@ -37,7 +35,8 @@ _UPDATES = 0.5
 class _System(ABC):
     """The problem of some samples: a point, and Newton steps from it at fixed weights.
 
-    Where Σ|β| is fixed as well (`spread`), ε is its multiplier, and part of the point.
+    Where Σ|β| is limited as well (`spread`), ε ≥ 0 is its multiplier, and part of the point. The
+    wide corners of first stages may leave the limit slack even where it is met in the end.
 
     Attributes
     ----------
@@ -91,13 +90,14 @@ class _System(ABC):
                 self._product(direction, direction, image), self.epsilon / inverse_weights,
                 widening / inverse_weights, widening,
             )  # fmt: skip
-            if self.epsilon + t * widening <= 0.0 < self.epsilon:  # a tube has a width
-                t = -_NEARLY_CLOSED * self.epsilon / widening
+            closes = self.epsilon + t * widening <= 0.0 < self.epsilon
+            if closes:
+                t = -self.epsilon / widening
             if t == 0.0:
                 return b, step, True, True
             self.point = self.point + t * direction
             self.f += t * image
-            self.epsilon += t * widening
+            self.epsilon = 0.0 if closes else self.epsilon + t * widening
             b += t * move_b
             before, last_side = target.copy(), side.copy()
             look()
@@ -124,17 +124,24 @@ class _System(ABC):
                 b - INTERCEPT_STEP if rest[0] > 0 else b + INTERCEPT_STEP,
                 self.epsilon,
             )
-        # One column for each multiplier: b, and ε where it is one.
+        # One column for each multiplier: b, and ε where it is one. A closed tube stays closed while
+        # Σ|β| is less than it may be: then the limit on it is slack.
         columns = [np.ones(len(side))]
-        if self.spread is None:
-            right = right - self.epsilon * side
-        else:
-            columns.append(side)
+        open_tube = self.spread is not None and (
+            self.epsilon > 0.0 or np.abs(target).sum() > self.spread
+        )
+        if open_tube:
+            columns.append(side if self.epsilon > 0.0 else np.sign(target) * side)
             rest.append(self.spread - np.abs(bounded).sum())
+        else:
+            right = right - self.epsilon * side
         point, f, multipliers = self._solve_inside(
             inside, bounded, np.array(rest), inverse_weights, right, columns
         )
-        return point, f, multipliers[0], self.epsilon if self.spread is None else multipliers[1]
+        if not open_tube:
+            return point, f, multipliers[0], self.epsilon
+        epsilon = multipliers[1] if self.epsilon > 0.0 else max(0.0, multipliers[1])
+        return point, f, multipliers[0], epsilon
 
     def _by_kernel(self, K, inside, rest, inverse_weights, right, columns):
         """β of those inside by their block of the kernel matrix, and the multipliers."""

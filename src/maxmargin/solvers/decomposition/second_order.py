@@ -18,7 +18,14 @@ from maxmargin import constants
 from maxmargin.optimality import violation_of
 from maxmargin.solvers.common import costs
 from maxmargin.solvers.common.active_set import ActiveSet
-from maxmargin.solvers.common.low_rank_passes import factor_of, low_rank_passes, rank_of
+from maxmargin.solvers.common.low_rank_passes import (
+    factor_of,
+    low_rank_passes,
+    rank_of,
+    rough_accuracy,
+    rough_factor_of,
+    rough_pass,
+)
 from maxmargin.solvers.common.newton import newton_change
 from maxmargin.solvers.common.reweighted_block import knows, solve_block
 from maxmargin.solvers.common.shrinking import settled
@@ -26,6 +33,12 @@ from maxmargin.solvers.common.shrinking import settled
 # What is expected of the rank, and the cost of rounds after which to look whether it is less.
 _EXPECTED_RANK = 200
 _WORTH_A_LOOK = 1e6
+# The cost of rounds after which to look for a rough factor, the part of the exact factor's rank
+# that it may have, and the violation that is far from a solution: from there a pass with it is
+# worth as much as one with the exact factor.
+_WORTH_ROUGH = 1e7
+_MUCH_LESS = 0.6
+_FAR = 1.0
 # Where a low-rank solution was needed once, the rest is not left to SMO steps for long: the part
 # of its cost that they may take.
 _PATIENCE_AGAIN = 0.1
@@ -33,6 +46,8 @@ _PATIENCE_AGAIN = 0.1
 _STABLE = 0.15
 # A Newton step this many times cheaper than the rounds since the last is tried in any case.
 _HARDLY_COUNTS = 20
+# After each Newton step that failed the next must wait twice as long, up to this many times.
+_MOST_PATIENCE = 16.0
 # Systems that IRWLS on a working set solves, whose cost rounds may take before; and the free
 # samples from which on it is worth its overhead.
 _BLOCK_STEPS = 20
@@ -45,7 +60,7 @@ _BLOCK_SIZE = 2.0
 _BLOCK_BYTES = 32
 # Its first and last corner as parts of the violation, and the least of tol: what it leaves out will
 # violate more than a narrow one would cost.
-_CORNERS = (0.08, 0.02)
+_CORNERS = (1.0, 0.02)
 _LAST_CORNER = 0.25
 
 
@@ -55,9 +70,12 @@ class SecondOrder:
     def __init__(self) -> None:
         self.taken: list[str] = []
         self._since_newton = self._since_low_rank = self._since_block = 0.0
+        self._newton_patience = 1.0
         self._low_rank_possible = True
         self._low_rank_below = np.inf  # samples from which on the rank was found too high
         self._rank: float | None = None
+        self._rough_rank: float | None = None
+        self._rough_tried = False
         self._has_looked = False
         self._last_free: np.ndarray | None = None
         self._looked_at = 0.0
@@ -81,14 +99,22 @@ class SecondOrder:
                 active.shrink()  # the cost is that of the samples that are left
             if self._low_rank(active, may_shrink, count_steps):
                 return True
+        if self._rough_due(active) and self._rough(active, count_steps):
+            return True
         free = active.free()
         if not 2 <= len(free) <= active.cache.capacity:
             return False
-        cost = costs.newton_step(len(free), active.n)
+        if self._newton_due(active, free):
+            taken = self._newton(active, free, count_steps)
+            self._newton_patience = 1.0 if taken else min(2 * self._newton_patience, _MOST_PATIENCE)
+            if taken:
+                return True
+        return self._newton_patience > 1.0 and self._block(active, free, count_steps)
+
+    def _newton_due(self, active: ActiveSet, free: np.ndarray) -> bool:
+        cost = self._newton_patience * costs.newton_step(len(free), active.n)
         cheap = self._since_newton > _HARDLY_COUNTS * cost
-        if self._since_newton > cost and (cheap or self._settled(active, free, cost)):
-            return self._newton(active, free, count_steps) or self._block(active, free, count_steps)
-        return False
+        return self._since_newton > cost and (cheap or self._settled(active, free, cost))
 
     def _low_rank_due(self, active: ActiveSet, may_shrink: bool) -> bool:
         patience = (
@@ -106,6 +132,36 @@ class SecondOrder:
         if not (possible and due(0) and knows(active.problem)):
             return False
         return due(len(active.unsettled()) if may_shrink else active.n)
+
+    def _rough_due(self, active: ActiveSet) -> bool:
+        """Whether a pass with a rough factor is worth its cost, far from the solution."""
+        if self._rough_tried or self._since_low_rank < _WORTH_ROUGH or not knows(active.problem):
+            return False
+        problem = active.problem
+        if self._rough_rank is None:
+            self._rough_rank = rank_of(problem, rough_accuracy(problem))
+            most = min(constants.ROUGH_RANK, _MUCH_LESS * rank_of(problem))
+            self._rough_tried = self._rough_rank > most  # not worth one
+        cost = costs.low_rank_solution(active.n, self._rough_rank)
+        if self._rough_tried or self._since_low_rank < constants.LOW_RANK_PATIENCE * cost:
+            return False
+        return active.violation_and_intercept()[0] > _FAR
+
+    def _rough(self, active: ActiveSet, count_steps) -> bool:
+        self._rough_tried, problem = True, active.problem
+        assert self._rough_rank is not None
+        V = rough_factor_of(problem, active.cache_bytes, self._rough_rank)
+        if V is None:
+            return False
+        active.make_exact()
+        found = rough_pass(problem, V, active.beta, active.residual, count_steps)
+        if found is None:
+            return False
+        active.move_to(*found)
+        # What the factor lacks is left to the next steps, and to rounds no longer.
+        self._since_newton, self._since_block, self._newton_patience = 0.0, np.inf, 2.0
+        self.taken.append("rough IRWLS")
+        return True
 
     def _settled(self, active: ActiveSet, free: np.ndarray, cost: float) -> bool:
         """Whether the free set is nearly the one of a while ago."""
@@ -156,7 +212,9 @@ class SecondOrder:
         beta, residual = active.beta[working], active.residual[working]
         # Beside a large C, the rounding of single precision would outweigh the corner.
         K = problem.kernel.block(working, working, dtype=np.float64)
-        last = max(_CORNERS[1] * violation, _LAST_CORNER * active.tol)
+        last = _LAST_CORNER * active.tol
+        if part < 1.0:
+            last = max(_CORNERS[1] * violation, last)
         corners = (_CORNERS[0] * violation, last)
         new = solve_block(
             problem, K, working, beta, residual, levels, violation, corners,
