@@ -23,6 +23,7 @@ from maxmargin.run import Run
 from maxmargin.solution import Status
 from maxmargin.solvers import Decomposition
 from maxmargin.solvers.auto import Auto
+from maxmargin.solvers.common import costs
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.low_rank import sampled_factor
 from maxmargin.solvers.common.low_rank_passes import (
@@ -33,6 +34,7 @@ from maxmargin.solvers.common.low_rank_passes import (
 from maxmargin.solvers.common.newton import newton_change
 from maxmargin.solvers.common.precision import Passes
 from maxmargin.solvers.common.radix_select import largest
+from maxmargin.solvers.decomposition import second_order
 from maxmargin.solvers.decomposition.second_order import SecondOrder
 
 
@@ -211,6 +213,25 @@ def test_low_rank_passes_stop_when_asked():
     beta, _, _ = low_rank_passes(problem, 1e-3, V, start, problem.linear, watch)
     assert len(asked) <= 2
     assert (beta >= problem.lower).all() and (beta <= problem.upper).all()
+
+
+def test_newton_steps_that_fail_wait_twice_as_long_each_time(monkeypatch):
+    waited = []
+    newton = SecondOrder._newton
+
+    def failing(self, active, free, count_steps):
+        waited.append(self._since_newton / costs.newton_step(len(free), active.n))
+        newton(self, active, free, count_steps)
+        return False
+
+    monkeypatch.setattr(second_order, "newton_change", lambda *arguments: None)
+    monkeypatch.setattr(SecondOrder, "_newton", failing)
+    for step in ("_block", "_low_rank_due", "_rough_due"):
+        monkeypatch.setattr(SecondOrder, step, lambda *arguments: False)
+    X, y = two_gaussians(1500)
+    Decomposition().solve(problem_of(X, y, 1e3), Run())
+    assert len(waited) > 3
+    assert all(wait > min(2**at, 16) for at, wait in enumerate(waited))
 
 
 @pytest.mark.parametrize("C", [1e2, 1e4])

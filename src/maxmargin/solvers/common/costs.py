@@ -31,3 +31,8 @@ def low_rank_solution(n: int, rank: float) -> float:
     flop = constants.COST_OF_FLOP
     step = constants.COST_OF_LOW_RANK_STEP + constants.COST_OF_FACTOR_ENTRY * n * rank
     return constants.LOW_RANK_STEPS * (step + flop * rank**3) + flop * n * rank**2
+
+
+def exact_residual(n: int, n_support: int) -> float:
+    """p − Kβ of n samples from scratch, whatever the number of features."""
+    return constants.COST_OF_GATHERING * n * n_support

@@ -142,7 +142,9 @@ class SecondOrder:
             self._rough_rank = rank_of(problem, rough_accuracy(problem))
             most = min(constants.ROUGH_RANK, _MUCH_LESS * rank_of(problem))
             self._rough_tried = self._rough_rank > most  # not worth one
+        # Before and after it the residual is computed from scratch.
         cost = costs.low_rank_solution(active.n, self._rough_rank)
+        cost += 2 * costs.exact_residual(active.n, int(np.count_nonzero(active.beta)))
         if self._rough_tried or self._since_low_rank < constants.LOW_RANK_PATIENCE * cost:
             return False
         return active.violation_and_intercept()[0] > _FAR
