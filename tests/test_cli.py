@@ -619,14 +619,18 @@ def test_a_process_of_its_own_leaves_out_what_it_does_not_need(folder):
         "sys.argv = ['maxmargin', 'train', 'iris.txt', 'model', '-q']\n"
         "try:\n    main()\n"
         "except SystemExit as ended:\n    assert not ended.code\n"
-        "loaded = {'pandas.core', 'scipy.stats._stats_py', 'dask',\n"
+        "loaded = {'pandas.core', 'scipy.stats._stats_py', 'dask', 'sklearn.datasets',\n"
+        "          'numpy.f2py.f2py2e', 'numpy.testing._private.utils',\n"
         "          'matplotlib', 'maxmargin.cli.bench', 'maxmargin.search'} & set(sys.modules)\n"
         "print(sorted(loaded))\n"
         "import scipy.stats\n"
         "print(scipy.stats.rankdata([3, 1, 2]).tolist(), scipy.stats.norm.cdf(0.0))\n"
+        "import numpy as np\n"
+        "np.testing.assert_allclose([1.0], [1.0])\n"
+        "print(np.f2py.get_include() != '')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["[]", "[3.0, 1.0, 2.0] 0.5"], done.stderr
+    assert done.stdout.splitlines() == ["[]", "[3.0, 1.0, 2.0] 0.5", "True"], done.stderr
 
 
 def test_help_and_version(run):

@@ -1,14 +1,15 @@
 """Data files: what is damaged is refused in one sentence, by the readers and the command line."""
 
 import gzip
+import io
 import resource
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_iris
+from sklearn.datasets import dump_svmlight_file, load_iris, load_svmlight_file
 
-from maxmargin.io import DataError, read_data, write_data
+from maxmargin.io import DataError, read_data, text_blocks, write_data
 
 
 @pytest.fixture
@@ -31,6 +32,50 @@ def refused(capsys):
         assert (ended.value.code, shown.out, shown.err) == (2, "", f"maxmargin: {text}\n")
 
     return check
+
+
+# --- LIBSVM text ------------------------------------------------------------
+
+SOUND_TEXTS = [
+    b"1 2:3",
+    b"1 2:3\n\n\n-1\n 2 1:1 5:-4e-3 # a remark\n",
+    b"# a remark\n1.5 qid:3 2:4\r\n0\t1:1  3:.5 \r\n",
+    b"\n\n+1 7:1\n",
+    b"3\n2 1:1\n",
+]
+BROKEN_TEXTS = [
+    b"1 2 3:4", b"1:2", b"1 1:2:3", b"1 :3", b"1 3:", b"1 2: 3", b"1 1.5:3", b"1 3:1 2:1",
+    b"1 3:1 3:1", b"1 0:1", b"1 2147483648:1", b"1 " + b"9" * 30 + b":1", b"a 1:2", b"1 1:1_0",
+    b"1 +1:2", b": 1:2", b"1 1:2 :", b"1 1:2-3\n1 1:x", b"1 1:2\0", b"1 qid:1 qid:2 1:2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("block_bytes", [1, 16, 2**20])
+def test_text_is_read_as_scikit_learn_reads_it(monkeypatch, block_bytes):
+    monkeypatch.setattr(text_blocks, "_BLOCK_BYTES", block_bytes)
+    rng = np.random.default_rng(0)
+    X = sp.random(60, 30, density=0.2, format="csr", rng=rng)
+    X.data *= 10.0 ** rng.integers(-300, 300, X.nnz)
+    written = io.BytesIO()
+    dump_svmlight_file(X, rng.normal(size=60), written, zero_based=False)
+    for text in [*SOUND_TEXTS, written.getvalue(), b"".join(SOUND_TEXTS[1:])]:
+        theirs, labels = load_svmlight_file(io.BytesIO(text), zero_based=False)
+        ours, our_labels = text_blocks.read(io.BytesIO(text), 1)
+        assert ours.shape == theirs.shape and ours.indices.dtype == np.int32
+        np.testing.assert_array_equal(ours.toarray(), theirs.toarray())
+        np.testing.assert_array_equal(our_labels, labels)
+
+
+@pytest.mark.parametrize("text", BROKEN_TEXTS)
+def test_text_that_is_no_table_is_refused(text):
+    with pytest.raises(ValueError):
+        text_blocks.read(io.BytesIO(b"1 1:2\n" + text + b"\n2 2:1\n"), 1)
+
+
+@pytest.mark.parametrize("text", [b"", b"\n \n", b"# nothing\n"])
+def test_text_without_samples_has_none(text):
+    X, y = text_blocks.read(io.BytesIO(text), 1)
+    assert X.shape == (0, 1) and len(y) == 0
 
 
 # --- .npz -------------------------------------------------------------------

@@ -6,12 +6,17 @@ standard error says what, and where).
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from maxmargin.cli._arguments import translated
 from maxmargin.cli._left_out import defer_imports
 from maxmargin.cli._output import discard_output
 from maxmargin.io.files import DataError
+
+# Objects that have to be made before Python looks for garbage. What a start imports stays, so
+# looking through it at every 700th object, as by default, is up to a tenth of the start.
+_OBJECTS_BETWEEN_COLLECTIONS = 10_000
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -22,13 +27,15 @@ def main(arguments: list[str] | None = None) -> None:
     arguments : list of str or None
         None takes those of the process, which is then the command line's own.
     """
+    own_process = arguments is None
+    if own_process:
+        gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:  # the one module that needs an optional extra from its first line on
         from maxmargin.cli._app import app_for
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
         sys.exit(_complain("the command line needs typer and rich: pip install 'maxmargin[cli]'"))
-    own_process = arguments is None
     arguments = sys.argv[1:] if arguments is None else arguments
     if own_process and arguments[:1] != ["bench"]:  # whose peers may need anything
         defer_imports()

@@ -11,7 +11,8 @@ import sys
 import types
 from importlib.abc import MetaPathFinder
 
-_PUT_OFF = "scipy.stats"
+# SciPy asks NumPy for all of its public modules, and scikit-learn imports all statistics.
+_PUT_OFF = ("numpy.f2py", "numpy.testing", "scipy.stats")
 _LEFT_OUT = "pandas"  # which scikit-learn imports if it is installed; no file is read with it
 
 
@@ -36,12 +37,15 @@ class _LeftOut(MetaPathFinder):
 
 
 def defer_imports() -> None:
-    """Import scipy.stats when it is used, and pandas not at all."""
+    """Import what is put off when it is used, and pandas not at all."""
     sys.meta_path.insert(0, _LeftOut())
-    spec = importlib.util.find_spec(_PUT_OFF)
-    if spec is None or _PUT_OFF in sys.modules:
-        return
-    module = _Deferred(_PUT_OFF)
-    module.__spec__ = spec
-    module.__path__ = list(spec.submodule_search_locations or [])
-    sys.modules[_PUT_OFF] = module
+    for name in _PUT_OFF:
+        spec = importlib.util.find_spec(name)
+        if spec is None or name in sys.modules:
+            continue
+        module = _Deferred(name)
+        module.__spec__ = spec
+        module.__path__ = list(spec.submodule_search_locations or [])
+        sys.modules[name] = module
+        package, _, own_name = name.rpartition(".")
+        setattr(sys.modules[package], own_name, module)

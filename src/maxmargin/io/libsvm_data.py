@@ -9,6 +9,7 @@ from typing import IO
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.io import text_blocks
 from maxmargin.io.files import DataError, brief
 from maxmargin.io.schema import shown
 
@@ -41,10 +42,7 @@ def read(file: IO[bytes], name: str, *, precomputed: bool = False):
 
 def parse(file: IO[bytes], *, zero_based: bool) -> tuple[sp.csr_array, np.ndarray]:
     """Samples and labels; a ValueError that tells little if the text is broken."""
-    from sklearn.datasets import load_svmlight_file
-
-    X, y = load_svmlight_file(file, zero_based=zero_based)
-    return _with_short_indices(sp.csr_array(X)), y
+    return text_blocks.read(file, 0 if zero_based else 1)
 
 
 def write(file: IO[bytes], X, y: np.ndarray, name: str) -> None:
@@ -76,14 +74,6 @@ def tidy_labels(y: np.ndarray) -> np.ndarray:
         return y
     whole = y.astype(np.int64)
     return whole if np.array_equal(whole, y) else y
-
-
-def _with_short_indices(X: sp.csr_array) -> sp.csr_array:
-    """The same matrix with 32-bit indices, where those are enough: half the memory."""
-    if max(X.nnz, X.shape[1]) >= 2**31:
-        return X
-    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
-    return sp.csr_array(parts, shape=X.shape)
 
 
 def _kernel_values(X: sp.csr_array, name: str) -> np.ndarray:
