@@ -51,7 +51,10 @@ def _follow_links(app, name, source):
 
 
 def _add_formula(writer, node):
-    writer.body.append(tex2mathml(node.astext(), as_block=node.tagname == "math_block"))
+    as_block = node.tagname == "math_block"
+    formula = tex2mathml(node.astext(), as_block=as_block)
+    # A formula that is wider than a small screen scrolls by itself, as tables do.
+    writer.body.append(f'<div style="overflow-x: auto">{formula}</div>' if as_block else formula)
     raise SkipNode
 
 

@@ -603,7 +603,7 @@ def test_tune_shows_how_far_it_is(folder):
 def test_help_names_every_option_and_three_examples(run, command):
     code, out, _ = run(command, "-h")
     assert code == 0 and (code, out, "") == run(command, "--help")
-    assert not re.search(r"<\w+>|\{\w+\}", out)  # no types of Python
+    assert not re.search(r"<\w+>|\{\w+\}|\[default: \(", out)  # no types of Python
     examples = out.partition("Examples:\n")[2].splitlines()
     assert len(examples) == 3 and all(f"maxmargin {command}" in line for line in examples)
     described = out.partition("Options:\n")[2].partition("\n\n")[0].splitlines()

@@ -8,7 +8,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,20 @@ def train(X: np.ndarray, y: np.ndarray) -> float:
 
 SVC(C="large")
 """
+
+
+def installed(name):
+    """Whether a package is; a folder of that name, such as build/, does not count."""
+    try:
+        return distribution(name) is not None
+    except PackageNotFoundError:
+        return False
+
+
+def test_a_folder_is_no_package(tmp_path, monkeypatch):
+    (tmp_path / "just_a_folder").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert installed("pytest") and not installed("just_a_folder")
 
 
 def test_metadata_is_complete():
@@ -84,7 +98,7 @@ def test_help_describes_every_parameter(name):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed (extra lint).")
+@pytest.mark.skipif(not installed("mypy"), reason="mypy is not installed (extra lint).")
 def test_a_users_script_under_strict_mypy(tmp_path):
     (tmp_path / "script.py").write_text(USER_SCRIPT)
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "cache", "script.py"]
@@ -98,7 +112,7 @@ def test_a_users_script_under_strict_mypy(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("build") is None, reason="build is not installed (extra release).")
+@pytest.mark.skipif(not installed("build"), reason="build is not installed (extra release).")
 def test_distributions_have_all_that_is_needed(tmp_path):
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), "."]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)

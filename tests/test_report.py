@@ -127,9 +127,8 @@ def test_why_is_one_phrase_a_kind(models):
     assert FitReport(problems[:1], seconds=1.0, n_support=3, tol=1e-3).reason == whys[0]
     same = FitReport(problems[-1:] * 4, seconds=1.0, n_support=3, tol=1e-3)
     assert same.reason == "requested (4 problems)"
-    assert (
-        models["ovo"].fit_report_.reason == "15 problems together of 240 samples, in compiled code"
-    )
+    why = "15 problems over 240 samples, solved together in compiled code"
+    assert models["ovo"].fit_report_.reason == why
 
 
 def test_the_html_view_of_an_estimator_links_to_its_documentation(monkeypatch):

@@ -300,7 +300,7 @@ def _convergence(report: FitReport) -> str:
     slowest = sorted(report.problems, key=lambda problem: -problem.seconds)[:_CURVES]
     drawn = [problem for problem in slowest if len(problem.history) > 1]
     if not drawn:
-        return "<p class=soft>Solved within a moment; progress is kept ten times a second.</p>"
+        return "<p class=soft>Too quick for a curve: progress is kept ten times a second.</p>"
     legend = ""
     if len(report) > 1:
         legend = "".join(

@@ -61,6 +61,7 @@ class _Command(TyperCommand):
 
     def get_help(self, ctx) -> str:
         text = re.sub(r"\{(\w+)\}", r"\1", super().get_help(ctx))
+        text = re.sub(r"\[default: \(([^)]*)\)", r"[default: \1", text)
         return re.sub(r" <\w+>", lambda match: " " * len(match[0]), text)
 
 

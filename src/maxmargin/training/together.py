@@ -198,5 +198,6 @@ class _Answered:
 
 
 def _reason(n_problems: int, n_samples: int) -> str:
-    together = "one problem" if n_problems == 1 else f"{n_problems} problems together"
-    return f"{together} of {n_samples} samples, in compiled code"
+    if n_problems == 1:
+        return f"one problem of {n_samples} samples, in compiled code"
+    return f"{n_problems} problems over {n_samples} samples, solved together in compiled code"
