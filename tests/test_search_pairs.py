@@ -238,3 +238,25 @@ def test_a_hard_margin_is_left_to_the_other_way(four, followed):
     y = four[1][first]
     compare({"C": [1.0, 1e30], "gamma": [2.0]}, (X, y), cv=2)
     assert not followed
+
+
+def test_decision_values_of_very_many_classes_are_not_held_at_once():
+    """One float64 matrix and its copies fit the memory, the values of 780 pairs do not."""
+    random = np.random.RandomState(0)
+    y = np.repeat(np.arange(40), 6)
+    X = random.randn(40, 8)[y] + 0.7 * random.randn(len(y), 8)
+    seen = []
+
+    def accuracy(estimator, X, y):
+        seen.append(type(estimator))
+        return estimator.score(X, y)
+
+    found = [
+        SVCSearch(SVC(cache_size=megabytes), {"C": [1, 10]}, cv=3, scoring=accuracy, refit=False)
+        .fit(X, y)
+        .cv_results_["mean_test_score"]
+        for megabytes in (2, 100)
+    ]
+    assert seen[:6] == [SVC] * 6
+    assert SVC not in seen[6:]
+    np.testing.assert_array_equal(*found)

@@ -112,6 +112,7 @@ class Chains:
             chain.steps.sort()
             self.by_kernel.setdefault(chain.kernel, []).append(chain)
         budget = min(memory_budget(estimator.cache_size) for estimator in estimators.values())
+        self._share = budget // (1 + n_threads())
         self.samples = _order_of_samples(list(chains.values()), n, budget)
         self._store(cv_data.X, next(iter(estimators.values())), n, budget)
 
@@ -162,7 +163,12 @@ class Chains:
             self.kernels.drop(taken)
 
     def _follow(self, chain: Chain) -> list[FoldSolution | Fold]:
-        """Solutions of a chain, for every C and ε in its order."""
+        """Solutions of a chain, for every C and ε in its order; its fold where it is fitted alone.
+
+        Of very many classes the decision values of all pairs would be more than the matrices.
+        """
+        if self._bytes_of_decisions(chain) > self._share:
+            return [chain.fold] * len(chain.steps)
         if self.samples is not None and chain.by_pairs:
             scale = float(np.abs(np.diagonal(self.kernels.get(chain.kernel))).max())
             if are_bounds(chain.fold.at(chain.steps[-1][0]).costs, scale):
@@ -185,8 +191,12 @@ class Chains:
             answers.append(solution)
         return answers
 
+    def _bytes_of_decisions(self, chain: Chain) -> int:
+        n_scored = len(chain.fold.test) + self.train_scores * len(chain.fold.train)
+        return 8 * len(chain.fold.tasks) * n_scored * len(chain.steps)
+
     def _follow_pairs(self, chain: Chain, samples: ClassOrder) -> list[FoldSolution | Fold]:
-        """The same for all pairs of classes together; those that are hard follow one by one."""
+        """The same for all pairs of classes together; hard pairs follow one by one."""
         start, fold = time.perf_counter(), chain.fold
         growing = np.array([C for C, *_ in chain.steps])
         pairs = PairsOfFold(fold, samples, self.kernels.get(chain.kernel), growing, chain.tol)

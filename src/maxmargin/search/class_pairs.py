@@ -106,7 +106,7 @@ class PairsOfFold:
 
     @cached_property
     def costs(self) -> np.ndarray:
-        """C of all samples at C = 1: zero of those that take no part."""
+        """C of all samples at C = 1: zero of samples that take no part."""
         costs = np.zeros(len(self.K))
         data = _data(self.fold)
         costs[self.samples.place[self.fold.train]] = np.where(data.codes >= 0, data.costs, 0.0)
