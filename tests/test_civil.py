@@ -263,7 +263,7 @@ def test_a_look_at_the_drift_leaves_time_for_the_certificate(monkeypatch):
 @pytest.mark.parametrize("solver", ["cluster", "hierarchical", "smo", "auto"])
 def test_every_solver_is_told_how_long_its_certificate_will_take(solver, monkeypatch):
     """The boundary tells the monitor, whatever the solver: it stops when that time begins."""
-    X, y = make_classification(400, 5, flip_y=0.3, random_state=0)
+    X, y = make_classification(1300, 5, flip_y=0.3, random_state=0)  # more than one working set
     monkeypatch.setattr(boundary, "CertificateCost", lambda problem: lambda beta: 1e9)
     with pytest.warns(ConvergenceWarning, match="time_limit"):
         model = SVC(C=1e4, solver=solver, time_limit=1e6, tol=1e-9, random_state=0).fit(X, y)

@@ -81,9 +81,9 @@ def _worth_products(X, kernel) -> tuple[bool, bool]:
     Of sparse samples the values of a linear kernel are worth computing all only where they do
     not have a low rank, which faster steps would make use of.
     """
-    n, n_features = X.shape
-    if n_features < constants.FEATURES_WORTH_PRODUCTS or kernel not in BUILT_IN_KERNELS:
+    if kernel not in BUILT_IN_KERNELS or X.shape[1] < constants.FEATURES_WORTH_PRODUCTS:
         return False, False
+    n, n_features = X.shape
     wide = isinstance(X, np.ndarray) and are_dense(X, kernel == "rbf")
     return wide, wide or kernel != "linear" or n_features >= n
 
