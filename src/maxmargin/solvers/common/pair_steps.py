@@ -161,7 +161,10 @@ def first_sum(residual, penalty, wanted):
 
 @inner()
 def _best_pair(rows, slot_of, residual, grow_penalty, shrink_penalty, n, least):
-    """The pair of the largest second-order decrease among all pairs; needs every row."""
+    """The pair of the largest second-order decrease among all pairs; needs every row.
+
+    −1 and −1 where rounding leaves no pair a decrease.
+    """
     best = 0.0
     best_i = -1
     best_j = -1
@@ -211,7 +214,9 @@ def _select_pair(
     """The samples of the next step; the second is −1 where the row of the first is missing."""
     if selection == EXHAUSTIVE:
         n = residual.size
-        return _best_pair(rows, slot_of, residual, grow_penalty, shrink_penalty, n, least)
+        i, j = _best_pair(rows, slot_of, residual, grow_penalty, shrink_penalty, n, least)
+        if j >= 0:
+            return i, j
     stop = high_block + _BLOCK
     i = high_block + first_sum(residual[high_block:stop], grow_penalty[high_block:stop], highest)
     if slot_of[i] < 0:
