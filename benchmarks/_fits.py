@@ -135,7 +135,8 @@ def measure(case: Case, makers: dict[str, Callable], repeat: int, patience: floa
             repeat, patience,
         )  # fmt: skip
         X_test = case.X if case.X_test is None else case.X_test
-        models["maxmargin"].predict(X_test[:2])
+        for rows in (2, 100):  # few rows and many: loads what is compiled
+            models["maxmargin"].predict(X_test[:rows])
         predict = best_seconds(
             {name: (lambda m=model: m.predict(X_test)) for name, model in models.items()},
             min(3, repeat), patience,
