@@ -149,11 +149,11 @@ def test_problems_that_need_too_much_are_left_to_others(monkeypatch):
     kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.3), np.float64)
     batch = pairs_of(y, C=1e4)
     monkeypatch.setattr(batch_module, "_wants_all_values", lambda *_: False)
-    monkeypatch.setattr(batch_module, "_BUDGET", 170 * 20)
+    monkeypatch.setattr(batch_module, "STEP_BUDGET", 170 * 20)
     found = solve(batch, kernel)
     assert found.status[0] == HARD and found.n_iter[0] == 20
     assert abs(found.coefficients[0].sum()) < 1e-9 and found.coefficients.any()
-    monkeypatch.setattr(batch_module, "_BUDGET", 10**9)
+    monkeypatch.setattr(batch_module, "STEP_BUDGET", 10**9)
     with session(1):
         found = solve_batch(batch, kernel, 8 * 170 * 30, lambda: False)
     assert found.status[0] == HARD
@@ -272,7 +272,7 @@ def test_limits_leave_a_usable_model(six, limit):
 
 def test_hard_problems_of_a_fit_are_solved_by_the_block_method(six, monkeypatch):
     X, y = six
-    monkeypatch.setattr(batch_module, "_BUDGET", 40 * 80)
+    monkeypatch.setattr(batch_module, "STEP_BUDGET", 40 * 80)
     model = SVC(C=50.0, gamma=0.3, tol=1e-6).fit(X, y)
     report = model.fit_report_
     assert report.status == "converged" and report.kkt_violation <= 1e-6

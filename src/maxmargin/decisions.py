@@ -25,7 +25,7 @@ from maxmargin._decision_leaves import (
 )
 from maxmargin.kernels.buffers import thread_scratch
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.samples.dense import DenseSamples
+from maxmargin.kernels.samples.dense import DenseSamples, dense_rows
 from maxmargin.kernels.tiles import cancels, kernel_tile, samples_for
 from maxmargin.kernels.user_values import call_kernel
 from maxmargin.parallel import run_blocks, session, split
@@ -208,7 +208,7 @@ class FeatureTerms(_Terms):
         basis, part, function = self._basis, X[rows], self._function
         self._coefficients.clear(tile)
         if self._few(part):
-            samples = DenseSamples(_dense(part), np.float64, basis.origin)
+            samples = DenseSamples(dense_rows(part), np.float64, basis.origin)
             if not cancels(function, basis, samples):
                 self._fill_few(samples, tile)
                 return
@@ -237,10 +237,6 @@ class FeatureTerms(_Terms):
                 products_of_few(samples.X, vectors.X, values)
             self._function.from_products(values, samples.norms, vectors.norms)
             self._coefficients.add_few(place, values, tile)
-
-
-def _dense(rows) -> np.ndarray:
-    return rows.toarray() if sp.issparse(rows) else rows
 
 
 class PrecomputedTerms(_Terms):

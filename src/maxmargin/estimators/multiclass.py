@@ -101,8 +101,11 @@ def members_of_classes(codes: np.ndarray, n_classes: int) -> list[np.ndarray]:
 
 @lru_cache(maxsize=1)
 def pairs_of_classes(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """First and second class of each pair, in LIBSVM's order; to be read only."""
-    return np.triu_indices(n_classes, 1)
+    """First and second class of each pair, in LIBSVM's order."""
+    first, second = np.triu_indices(n_classes, 1)
+    for classes in (first, second):
+        classes.flags.writeable = False  # all fits share them
+    return first, second
 
 
 class PairTasks(Sequence[BinaryTask]):

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from maxmargin.estimators.inputs import TrainingData
+from maxmargin.estimators.multiclass import pairs_of_classes
 from maxmargin.monitor import Interrupt
 from maxmargin.parallel import split
 from maxmargin.search.folds import Fold
@@ -98,7 +99,7 @@ class PairsOfFold:
     def __post_init__(self):
         classes = _data(self.fold).classes
         self._starts, self._stops = self.samples.bounds_of(classes)
-        self._pairs = np.stack(np.triu_indices(len(classes), 1), axis=1)
+        self._pairs = np.stack(pairs_of_classes(len(classes)), axis=1)
         shape = len(self.growing), len(self._pairs)
         self.beta = np.zeros((shape[0], len(classes) - 1, len(self.K)))
         self.status, self.solved_at = np.zeros(shape, np.int64), np.zeros(shape, np.int64)

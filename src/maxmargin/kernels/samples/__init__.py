@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from maxmargin import constants
 from maxmargin.kernels.deferred import sparse_samples
-from maxmargin.kernels.samples.dense import DenseSamples
+from maxmargin.kernels.samples.dense import DenseSamples, dense_rows
 from maxmargin.kernels.samples.mapped import MappedSamples, is_mapped
 from maxmargin.kernels.samples.origin import (
     MIN_SPARSE_FEATURES,
@@ -74,7 +74,7 @@ def as_samples(X, dtype, *, movable: bool = False) -> Samples:
     sparse, origin = sparse_origin(X, movable)
     if sparse:
         return sparse_samples().SparseSamples(sparse_samples().to_csr(X, origin), dtype, origin)
-    X = X.toarray() if sp.issparse(X) else X
+    X = dense_rows(X)
     storage = MappedSamples if is_mapped(X) else DenseSamples
     return storage(X, dtype, mean_worth_removing(X) if movable else None)
 

@@ -10,6 +10,11 @@ import scipy.sparse as sp
 from maxmargin.kernels.deferred import differences
 
 
+def dense_rows(X) -> np.ndarray:
+    """Rows as a dense array: themselves if they are one."""
+    return X.toarray() if sp.issparse(X) else X
+
+
 class DenseSamples:
     """Rows of a dense array of `dtype`, less `origin` where one is given.
 
@@ -38,7 +43,7 @@ class DenseSamples:
 
     def like(self, X) -> DenseSamples:
         """Samples of other rows X, in the same storage."""
-        return DenseSamples(X.toarray() if sp.issparse(X) else X, self.dtype, self.origin)
+        return DenseSamples(dense_rows(X), self.dtype, self.origin)
 
     def subset(self, index: np.ndarray | slice) -> DenseSamples:
         part = object.__new__(DenseSamples)

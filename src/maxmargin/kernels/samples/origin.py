@@ -9,9 +9,9 @@ commonest values of all features most samples differ in few.
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
 from maxmargin import constants
+from maxmargin.kernels.samples.dense import dense_rows
 from maxmargin.kernels.samples.mapped import is_mapped
 
 # Below this the fixed cost of a sparse row outweighs its few non-zeros.
@@ -73,5 +73,4 @@ def mean_worth_removing(X) -> np.ndarray | None:
 
 
 def _some_rows(X, most: int) -> np.ndarray:
-    rows = X[:: max(1, X.shape[0] // most)]
-    return rows.toarray() if sp.issparse(rows) else rows
+    return dense_rows(X[:: max(1, X.shape[0] // most)])

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from maxmargin.kernels.buffers import thread_scratch
 from maxmargin.kernels.deferred import differences
 from maxmargin.kernels.samples import _feature_table, _products
+from maxmargin.kernels.samples.dense import dense_rows
 from maxmargin.parallel import run_blocks, split
 
 # Sparse samples with more features are multiplied in groups that number their own features: from
@@ -182,8 +183,7 @@ def to_csr(X, origin: np.ndarray | None = None):
     indptr = np.zeros(X.shape[0] + 1, np.int64)
 
     def dense(rows: slice) -> np.ndarray:
-        part = X[rows].toarray() if sp.issparse(X) else X[rows]
-        return np.ascontiguousarray(part, dtype)
+        return np.ascontiguousarray(dense_rows(X[rows]), dtype)
 
     def count(rows: slice) -> None:
         _products.count_nonzeros(dense(rows), origin_row, indptr[1:][rows])

@@ -21,7 +21,7 @@ from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.in_memory import BufferLease, InMemoryKernel
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import n_threads, run_blocks
-from maxmargin.solvers.pairs.problems import MANY_STEPS, solve_problems
+from maxmargin.solvers.pairs.problems import MANY_STEPS, STEP_BUDGET, solve_problems
 from maxmargin.solvers.pairs.steps import SMALL
 
 # Problems of few samples leave hardly a kernel value unused.
@@ -35,8 +35,6 @@ _MOST_SAMPLES_ALONE = 1024
 # Kernel matrix of one problem of many features up to which all of it is computed at once, half by
 # symmetry. (benchmarks/everyday.py)
 _BYTES_AT_ONCE = 2**25
-# Kernel values that the steps of one problem may read, about 0.1 s.
-_BUDGET = 50_000_000
 # Values that the problems of one compiled call have, about: some milliseconds.
 _VALUES_PER_CALL = 400_000
 # Kernel rows that a thread can at least keep of a problem.
@@ -195,7 +193,7 @@ def solve_batch(
                 solve_problems(  # type: ignore[call-arg]
                     batch.problems, begin, end, batch.bounds, batch.codes, batch.costs,
                     diagonal, batch.by_pair, coefficients, *lent,
-                    batch.tol, batch.refine, 0 if stopped else max_steps, _BUDGET,
+                    batch.tol, batch.refine, 0 if stopped else max_steps, STEP_BUDGET,
                     found.counts, found.numbers, *variant,
                 )  # fmt: skip
 

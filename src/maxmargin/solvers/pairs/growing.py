@@ -14,10 +14,14 @@ import numpy as np
 
 from maxmargin import constants
 from maxmargin.compiled import inner, leaf
-from maxmargin.solvers.pairs.problems import CONVERGED, HARD, solve_one, violation_and_intercept
+from maxmargin.solvers.pairs.problems import (
+    CONVERGED,
+    HARD,
+    STEP_BUDGET,
+    solve_one,
+    violation_and_intercept,
+)
 
-# Kernel values that the steps of one problem may read, about 0.1 s.
-_BUDGET = 50_000_000
 # Steps per sample after which those at rest are left out: fewer than from a start at zero.
 _STEPS_PER_SAMPLE = 1
 _ZERO = np.int64(0)
@@ -49,7 +53,7 @@ def follow_pairs(K, pairs, begin, end, starts, stops, costs, growing, tol, beta_
         largest = max(largest, stops[g] - starts[g] + stops[h] - starts[h])
     work, places = np.empty((6, largest)), np.empty((2, largest), np.int64)
     all_diagonal, nothing = np.empty(largest, np.float32), np.empty((0, 0))
-    limits = tol, False, np.iinfo(np.int64).max, _BUDGET, _STEPS_PER_SAMPLE
+    limits = tol, False, np.iinfo(np.int64).max, STEP_BUDGET, _STEPS_PER_SAMPLE
     for p in range(begin, end):
         g, h = pairs[p]
         place = starts[g], stops[g], starts[h], stops[h], g, h

@@ -25,6 +25,8 @@ from maxmargin.solvers.pairs.steps import (
 # What became of a problem. One that is hard is left to another solver; one that takes many steps
 # goes on without the samples at rest, by code that few problems need and that is compiled apart.
 CONVERGED, STEP_LIMIT, HARD, MANY_STEPS = 0, 1, 2, 3
+# Kernel values that the steps of one problem may read, about 0.1 s.
+STEP_BUDGET = 50_000_000
 # How often the steps begin again from an exact residual.
 _PASSES = 5
 # Kernel values that steps read in the time of second-order steps of the block method, which are
