@@ -29,7 +29,7 @@ from maxmargin.formulations import n_at_largest_cost, requested_bounds
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
 from maxmargin.model import kernel_expansion
 from maxmargin.monitor import Monitor
-from maxmargin.optimality import NOT_FINITE, infeasibility_of, violation_and_levels
+from maxmargin.optimality import NOT_FINITE, extremes, infeasibility_of
 from maxmargin.solvers.hierarchical.run import (
     STOPPED,
     Check,
@@ -52,6 +52,11 @@ class WorkersRun(HierarchicalRun):
 
     A subproblem of the first step is a partition's own, since rows stay where they
     are; the second step takes the partitions' support vectors in `partitions` groups.
+
+    Attributes
+    ----------
+    extremes : the largest p − Kβ of samples whose β may grow, and the smallest of samples whose β
+        may shrink, by the last examination
     """
 
     def __init__(self, options, executor, samples, number: int, collection: Collection, problem,
@@ -70,6 +75,7 @@ class WorkersRun(HierarchicalRun):
         )
         self._groups = [[here[place] for place in places] for places in together]
         self._before: Future | None = None
+        self.extremes = (-np.inf, np.inf)
         self._checks: list[Any] = [None] * len(together)
 
     def known(self):
@@ -143,6 +149,7 @@ class WorkersRun(HierarchicalRun):
         everybody = [found[at] for at in self.here]
         self.evaluations += sum(e.evaluations for e in everybody)
         highest, lowest = max(e.highest for e in everybody), min(e.lowest for e in everybody)
+        self.extremes = highest, lowest
         return Check(
             self.combined_violation(highest, lowest) if provisional else max(0.0, highest - lowest),
             self.support.objective, self.support.intercept,
@@ -341,16 +348,21 @@ def _outcome(
     )  # fmt: skip
     if not beyond:
         return outcome
-    return outcome.not_separable(beyond, max(check.violation, _violation(hierarchical, function)))
+    return outcome.not_separable(beyond, _violation(hierarchical, function))
 
 
 def _violation(hierarchical: WorkersRun, function: KernelFunction) -> float:
-    """The KKT violation among the support vectors where no bound stands for an infinite C."""
+    """The KKT violation where no bound stands for an infinite C.
+
+    That bound keeps support vectors alone from growing: what all samples said of the answer
+    holds for the others.
+    """
     problem, support = hierarchical.problem, hierarchical.support
     fields = problem.fields(support.rows)
-    lower, upper, linear = fields["lower"], fields["upper"], fields["linear"]
-    bounds = requested_bounds(lower, upper, support.rows.costs, problem.scale)
+    bounds = requested_bounds(
+        fields["lower"], fields["upper"], support.rows.costs, problem.scale
+    )
     beta, X = np.asarray(support.beta, np.float64), support.rows.X
-    values = kernel_expansion(function, X, X, beta[:, np.newaxis])
-    epsilon = fields.get("epsilon", 0.0)
-    return violation_and_levels(beta, linear - values[:, 0], *bounds, epsilon)[0]
+    residual = fields["linear"] - kernel_expansion(function, X, X, beta[:, np.newaxis])[:, 0]
+    highest, lowest, *_ = extremes(beta, residual, *bounds, fields.get("epsilon", 0.0), False)
+    return max(highest, hierarchical.extremes[0]) - min(lowest, hierarchical.extremes[1])
