@@ -1,5 +1,6 @@
 """Training on a real Dask cluster: two worker processes on this machine."""
 
+import operator
 import os
 import signal
 import time
@@ -19,7 +20,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import oracle
 from maxmargin import SVC, SVR, NuSVR
+from maxmargin.dask_collections import fit
 from maxmargin.dask_collections.check import CheckRequest, check_partitions
+from maxmargin.dask_collections.fit import bundles
 from maxmargin.dask_collections.partitions import Partition, Rows, TravellingSamples
 from maxmargin.dask_collections.problems import PairOfClasses
 from maxmargin.execution.dask import Cluster
@@ -129,7 +132,7 @@ def test_partitions_examine_what_is_within_reach():
     )
     outside = ~np.isin(1000 + np.arange(300), answer.samples)
     beyond = np.where(y == 1, 1.0, -1.0) * (exact - answer.intercept)
-    (residual,), (extremes,) = final.residual, final.extremes
+    (residual,), (extremes,) = final.residual, final.verdict.extremes
     assert_allclose(residual[outside], exact[outside], atol=1e-9)
     assert np.isnan(residual[~outside]).all()
     assert extremes.highest - extremes.lowest <= 1e-3
@@ -139,12 +142,12 @@ def test_partitions_examine_what_is_within_reach():
     )
     looked = outside & (beyond > -0.3)
     assert 0 < looked.sum() < outside.sum()
-    (residual,), (extremes,) = provisional.residual, provisional.extremes
+    (residual,), (extremes,) = provisional.residual, provisional.verdict.extremes
     assert extremes.evaluations == looked.sum() * len(answer.beta)
     assert_allclose(residual[outside], exact[outside], atol=1e-5)
-    chosen = provisional.violators.samples - 1000
+    chosen = provisional.verdict.violators.samples - 1000
     assert (beyond[chosen] > -0.1).all() and outside[chosen].all() and len(chosen)
-    assert_allclose(provisional.violators.residual, exact[chosen], atol=1e-5)
+    assert_allclose(provisional.verdict.violators.residual, exact[chosen], atol=1e-5)
 
 
 @pytest.mark.parametrize("n_partitions", [1, 3])
@@ -167,13 +170,13 @@ def test_an_examination_starts_from_the_last_one(n_partitions):
     anew = check_partitions(samples, partitions, request, answer, None, None)
     for ours, theirs in zip(again.residual, anew.residual, strict=True):
         assert_allclose(ours, theirs, atol=1e-5)
-    assert_array_equal(again.violators.samples, anew.violators.samples)
-    assert_allclose(again.violators.residual, anew.violators.residual, atol=1e-5)
+    assert_array_equal(again.verdict.violators.samples, anew.verdict.violators.samples)
+    assert_allclose(again.verdict.violators.residual, anew.verdict.violators.residual, atol=1e-5)
     n_outside = 300 - len(answer.beta)
-    assert sum(e.evaluations for e in anew.extremes) == n_outside * len(answer.beta)
+    assert sum(e.evaluations for e in anew.verdict.extremes) == n_outside * len(answer.beta)
     # The one that left is new among those outside; the others see a change of two.
     expected = len(answer.beta) + (n_outside - 1) * 2
-    assert sum(e.evaluations for e in again.extremes) == expected
+    assert sum(e.evaluations for e in again.verdict.extremes) == expected
 
 
 class DiesOnce(Decomposition):
@@ -528,18 +531,69 @@ class Counter(SchedulerPlugin):
             self.steps[step] = self.steps.get(step, 0) + 1
 
 
-def test_one_task_examines_all_small_partitions_of_a_worker(client, data):
-    X, y = data
-    counter = Counter()
-    scheduler = client.cluster.scheduler
+def counted(client, model, X, y):
+    """Fit, and count the tasks of it by step."""
+    counter, scheduler = Counter(), client.cluster.scheduler
     scheduler.add_plugin(counter)
     try:
-        rows, labels = da.from_array(X, chunks=(10, 5)), da.from_array(y, chunks=10)
-        model = hierarchical().fit(rows, labels)
+        return model.fit(X, y), counter.steps
     finally:
         scheduler.remove_plugin(Counter.name)
+
+
+def test_one_task_examines_all_small_partitions_of_a_worker(client, data):
+    X, y = data
+    rows, labels = da.from_array(X, chunks=(10, 5)), da.from_array(y, chunks=10)
+    model, steps = counted(client, hierarchical(), rows, labels)
     rounds = [line.details["rounds_of_readmission"] for line in model.fit_report_]
     # Thirty partitions on two workers, one of which may have taken work from the other.
-    assert counter.steps["certificate"] <= 2 * (sum(rounds) + len(rounds))
-    others = sum(2 + HierarchicalSVM().partitions + 1 + taken for taken in rounds)
-    assert counter.steps["summary"] <= others
+    checks = sum(rounds) + len(rounds)
+    assert steps["certificate"] <= 2 * checks and steps["verdict"] <= 2 * checks
+    # One for each check; of the first two steps one a worker, and one for each subproblem.
+    others = len(rounds) * (2 + HierarchicalSVM().partitions)
+    assert steps["summary"] <= checks + others
+
+
+def test_small_problems_are_bundled():
+    sizes = [260, 240, 230, 100, 90, 70]
+    assert bundles(sizes, threads=2) == [0, 1, 2, 3, 3, 3]
+    # Problems of equal sizes: four bundles for each thread.
+    assert np.bincount(bundles([10] * 45, threads=2)).max() == 5
+    assert bundles([10] * 45, threads=20) == list(range(45))
+    assert bundles([7], threads=2) == [0]
+
+
+def test_bundled_problems_share_their_tasks_and_keep_their_bits(client, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(330, 4))
+    y = np.repeat([0, 1, 2, 3], [200, 60, 40, 30])
+    X[:, 0] += y
+    order = np.random.default_rng(1).permutation(330)
+    rows, labels = (da.from_array(values[order], chunks=110) for values in (X, y))
+    model, steps = counted(client, hierarchical(), rows, labels)
+    same_model(model, SVC(**OPTIONS).fit(X[order], y[order]), X)
+    # Six pairs in four bundles, three partitions.
+    assert steps["union"] == 4 and steps["step"] == 12
+    monkeypatch.setattr(fit, "bundles", lambda sizes, threads: list(range(len(sizes))))
+    alone, steps = counted(client, hierarchical(), rows, labels)
+    assert steps["union"] == 6 and steps["step"] == 18
+    assert_array_equal(model.dual_coef_, alone.dual_coef_)
+    assert_array_equal(model.intercept_, alone.intercept_)
+
+
+def test_tasks_of_a_bundle_become_one_at_flush(client):
+    """Calls of two members: each step is one task, whichever member submitted first."""
+    with Cluster(client) as executor:
+
+        def submit(member, *arguments, name):
+            return executor.submit(
+                operator.add, *arguments, name=f"maxmargin-{name}", bundle=(0, member)
+            )
+
+        first = submit(0, 1, 2, name="sum")
+        doubled = submit(0, first, first, name="double")
+        other = submit(1, 10, 20, name="sum")
+        twice = submit(1, 100, 200, name="sum")  # a second one of the same member: beside it
+        assert not first.done() and first.together is other.together
+        assert twice.together is not first.together
+        executor.flush()
+        assert [piece.result() for piece in (first, doubled, other, twice)] == [3, 6, 30, 300]

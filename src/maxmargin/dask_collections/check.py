@@ -6,13 +6,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from maxmargin.dask_collections.partitions import Partition, Rows, TravellingSamples, added
+from maxmargin.dask_collections.partitions import (
+    Partition,
+    Rows,
+    TravellingSamples,
+    added,
+    without_rows,
+)
 from maxmargin.model import kernel_expansion
 from maxmargin.optimality import extremes, gap_of
+from maxmargin.solvers.hierarchical.run import STOPPED
 from maxmargin.solvers.hierarchical.subproblem import (
     Support,
+    Task,
     beyond_margin,
     samples_to_readmit,
+    solve_union,
 )
 
 # Violators that a partition sends in one round of readmission.
@@ -40,21 +49,39 @@ class Extremes:
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionCheck:
-    """What partitions of one worker say of an answer. It stays there, and its parts travel.
+class Verdict:
+    """What partitions of one worker say of an answer, as it travels.
 
     Attributes
     ----------
     extremes : of each partition
     violators : the samples that should come back
-    residual : p − Kβ of the samples of each partition with β = 0, NaN where it is not known
-    intercept : that of the answer
     """
 
     extremes: tuple[Extremes, ...]
     violators: Support
+
+    def __sizeof__(self) -> int:
+        return self.violators.__sizeof__()
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionCheck:
+    """A verdict, and what the next one starts from. It stays on its worker.
+
+    Attributes
+    ----------
+    verdict : what travels
+    residual : p − Kβ of the samples of each partition with β = 0, NaN where it is not known
+    intercept : that of the answer
+    """
+
+    verdict: Verdict
     residual: tuple[np.ndarray, ...]
     intercept: float
+
+    def __sizeof__(self) -> int:
+        return self.verdict.__sizeof__() + sum(each.nbytes for each in self.residual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +91,8 @@ class CheckRequest:
     Attributes
     ----------
     number : which of the fit's problems it is about
-    provisional : whether samples with β = 0 alone are examined, in single precision
+    provisional : whether samples with β = 0 alone are examined, in single precision, unless the
+        solver was stopped
     screening_radius : how far on the right side of its margin a sample is still asked
     """
 
@@ -85,7 +113,19 @@ def check_partitions(
         look.start_from(before, last.intercept)
     found = [look.at(partition, known) for partition, known in zip(partitions, residuals)]
     said, violators, residuals = zip(*found)
-    return PartitionCheck(said, _joined(violators), residuals, answer.intercept)
+    return PartitionCheck(Verdict(said, _joined(violators)), residuals, answer.intercept)
+
+
+def heads(verdicts: list[Verdict], answer: Support) -> tuple[list[tuple[Extremes, ...]], Support]:
+    """What the client has to know: the extremes of all partitions, the answer without its rows."""
+    return [verdict.extremes for verdict in verdicts], without_rows(answer)
+
+
+def solve_readmission(
+    samples: TravellingSamples, answer: Support, verdicts: list[Verdict], task: Task
+) -> Support:
+    """The subproblem of an answer and of the samples that should come back."""
+    return solve_union(samples, [answer, *(verdict.violators for verdict in verdicts)], task)
 
 
 def _joined(parts: tuple[Support, ...]) -> Support:
@@ -102,6 +142,7 @@ class _Checker:
 
     def __init__(self, samples: TravellingSamples, request: CheckRequest, answer: Support):
         self.function, self.request, self.answer = samples.function, request, answer
+        self.provisional = request.provisional and answer.status not in STOPPED
         self.problem = samples.problems[request.number]
         self._change: Support | None = None
         self._intercept = 0.0
@@ -109,7 +150,7 @@ class _Checker:
     def start_from(self, before: Support | None, intercept: float) -> None:
         """Evaluate only what changed since an answer, where that is less work and suffices."""
         self._intercept = intercept
-        if before is None or not self.request.provisional:
+        if before is None or not self.provisional:
             return
         taken_back = replace(before, beta=-before.beta)
         samples, beta, rows = added([self.answer, taken_back])
@@ -121,9 +162,9 @@ class _Checker:
         self, partition: Partition, last: np.ndarray | None
     ) -> tuple[Extremes, Support, np.ndarray]:
         """What one partition says, its violators, and its part of `PartitionCheck.residual`."""
-        rows, answer, provisional = partition.rows, self.answer, self.request.provisional
+        rows, answer, provisional = partition.rows, self.answer, self.provisional
         members = self.problem.members(rows)
-        problem = self.problem.fields(rows[members])
+        problem = self.problem.fields(rows.without_features(members))
         linear, lower, upper = problem["linear"], problem["lower"], problem["upper"]
         epsilon = problem.get("epsilon", 0.0)
         beta = partition.beta_of(answer)[members]
@@ -156,7 +197,7 @@ class _Checker:
         """residual[where] −= Kβ of a support at these rows; the kernel values that it took."""
         if support is None or not len(support.beta) or not len(of):
             return 0
-        dtype = np.float32 if self.request.provisional else np.float64
+        dtype = np.float32 if self.provisional else np.float64
         beta = support.beta[:, np.newaxis]
         values = kernel_expansion(self.function, rows.X, support.rows.X, beta, dtype, of)
         residual[where] -= values[:, 0]

@@ -12,7 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from distributed import Client, Future, get_client
 
-from maxmargin.dask_collections.check import CheckRequest, Extremes, check_partitions
+from maxmargin.dask_collections.check import (
+    CheckRequest,
+    Extremes,
+    check_partitions,
+    heads,
+    solve_readmission,
+)
 from maxmargin.dask_collections.collection import Collection
 from maxmargin.dask_collections.partitions import (
     Rows,
@@ -25,6 +31,7 @@ from maxmargin.dask_collections.partitions import (
 )
 from maxmargin.dask_collections.problems import PairOfClasses, Regression
 from maxmargin.execution.dask import Cluster
+from maxmargin.execution.executors import Executor
 from maxmargin.formulations import n_at_largest_cost, requested_bounds
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
 from maxmargin.model import kernel_expansion
@@ -45,6 +52,8 @@ from maxmargin.training.watch import FitWatch
 
 # Partitions that lend rows to one that lacks a class.
 _LENDERS = 4
+# Bundles of problems that a thread of the cluster should have at least, where there are as many.
+_BUNDLES_OF_A_THREAD = 4
 
 
 class WorkersRun(HierarchicalRun):
@@ -77,6 +86,12 @@ class WorkersRun(HierarchicalRun):
         self._before: Future | None = None
         self.extremes = (-np.inf, np.inf)
         self._checks: list[Any] = [None] * len(together)
+        self._verdicts: list[Any] = []
+        self.bundle: int | None = None
+
+    def submit(self, function, *arguments, name, **others):
+        bundle = None if self.bundle is None else (self.bundle, self.number)
+        return super().submit(function, *arguments, name=name, bundle=bundle, **others)
 
     def known(self):
         return []
@@ -132,7 +147,7 @@ class WorkersRun(HierarchicalRun):
             found.update(zip(group, (yield task), strict=True))
         return [found[at] for at in self.here]
 
-    def examine(self, answer, provisional):
+    def examine(self, step, answer, provisional):
         submit, request = self.submit, CheckRequest(self.number, provisional, self.screening_radius)
         groups = [[self.partitions[at] for at in group] for group in self._groups]
         self._checks = [
@@ -141,23 +156,50 @@ class WorkersRun(HierarchicalRun):
             for group, last in zip(groups, self._checks, strict=True)
         ]  # fmt: skip
         self._before = answer
-        heads = [submit(attrgetter("extremes"), v, name="extremes") for v in self._checks]
+        # Each to be near its check, so that nothing but verdicts travels.
+        self._verdicts = [
+            submit(attrgetter("verdict"), check, name="verdict", near=group[0])
+            for group, check in zip(groups, self._checks, strict=True)
+        ]
+        said, support = yield submit(heads, self._verdicts, answer, name="summary")
+        self.add(step, support)
         found: dict[int, Extremes] = {}
-        for group, head in zip(self._groups, heads, strict=True):
-            found.update(zip(group, (yield head), strict=True))
+        for group, extremes_there in zip(self._groups, said, strict=True):
+            found.update(zip(group, extremes_there, strict=True))
         # In the order of the partitions: sums must not depend on which worker has which.
         everybody = [found[at] for at in self.here]
         self.evaluations += sum(e.evaluations for e in everybody)
         highest, lowest = max(e.highest for e in everybody), min(e.lowest for e in everybody)
         self.extremes = highest, lowest
+        provisional = provisional and support.status not in STOPPED
         return Check(
             self.combined_violation(highest, lowest) if provisional else max(0.0, highest - lowest),
-            self.support.objective, self.support.intercept,
+            support.objective, support.intercept,
             sum(e.gap for e in everybody), sum(e.n_violators for e in everybody),
         )  # fmt: skip
 
-    def violators(self):
-        return [self.submit(attrgetter("violators"), v, name="violators") for v in self._checks]
+    def readmit(self, answer):
+        task = self.task("readmission", resumes=True)
+        return self.submit(solve_readmission, self.samples, answer, self._verdicts, task,
+                           name="readmission", wide=True)  # fmt: skip
+
+
+def bundles(sizes: list[int], threads: int) -> list[int]:
+    """Which bundle each problem of these sizes is in, so that small ones share their tasks.
+
+    A bundle is no larger than the largest problem, which a fit waits for anyway, or than what
+    leaves each thread several.
+    """
+    most = max(max(sizes), sum(sizes) // (_BUNDLES_OF_A_THREAD * threads))
+    filled: list[int] = []
+    found = [0] * len(sizes)
+    for at in sorted(range(len(sizes)), key=lambda at: -sizes[at]):
+        fitting = (b for b, size in enumerate(filled) if size + sizes[at] <= most)
+        found[at] = next(fitting, len(filled))
+        if found[at] == len(filled):
+            filled.append(0)
+        filled[found[at]] += sizes[at]
+    return found
 
 
 def client_of(what: str) -> Client:
@@ -253,8 +295,7 @@ class CollectionSource(TrainingSource):
                                       estimator.tol, seed, limits)
                             for at, problem in enumerate(self.problems)
                         ]  # fmt: skip
-                        for hierarchical in sorted(runs, key=lambda each: -each.size):
-                            hierarchical.begin()
+                        self._begin(runs, executor)
 
                     def report(event: Support, monitor=monitor):
                         return monitor.update(
@@ -268,6 +309,14 @@ class CollectionSource(TrainingSource):
                     run_until_done(runs[number], list(runs), executor, monitor, report)
                     self._supports.append(runs[number].support)
                     yield _outcome(solver, runs[number], function, monitor)
+
+    def _begin(self, runs: list[WorkersRun], executor: Executor) -> None:
+        threads = sum(self.collection.client.nthreads().values())
+        for run, bundle in zip(runs, bundles([run.size for run in runs], threads), strict=True):
+            run.bundle = bundle
+        for run in sorted(runs, key=lambda each: -each.size):
+            run.begin()
+        executor.flush()
 
     def _measure(self, function: KernelFunction) -> None:
         """Tell the problems the scale of their kernel values, as `KernelMatrix.scale` has it."""
@@ -359,9 +408,7 @@ def _violation(hierarchical: WorkersRun, function: KernelFunction) -> float:
     """
     problem, support = hierarchical.problem, hierarchical.support
     fields = problem.fields(support.rows)
-    bounds = requested_bounds(
-        fields["lower"], fields["upper"], support.rows.costs, problem.scale
-    )
+    bounds = requested_bounds(fields["lower"], fields["upper"], support.rows.costs, problem.scale)
     beta, X = np.asarray(support.beta, np.float64), support.rows.X
     residual = fields["linear"] - kernel_expansion(function, X, X, beta[:, np.newaxis])[:, 0]
     highest, lowest, *_ = extremes(beta, residual, *bounds, fields.get("epsilon", 0.0), False)

@@ -45,6 +45,10 @@ class Rows:
     def __getitem__(self, index) -> Rows:
         return Rows(self.X[index], self.values[index], self.costs[index])
 
+    def without_features(self, index) -> Rows:
+        """What a problem's bounds and targets take, without a copy of the features."""
+        return Rows(None, self.values[index], self.costs[index])
+
     def __sizeof__(self) -> int:
         # Dask moves a task to an idle worker where its data seem small, so it must know.
         return _bytes(self.X)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -20,7 +21,7 @@ _ASK_INTERVAL = 0.5
 _TRANSFER_SECONDS = 30
 _TRIES = 3
 # Rows of a worker's partitions that one task examines: tasks take the scheduler's time too.
-_ROWS_TOGETHER = 20_000
+_ROWS_TOGETHER = 100_000
 
 
 class Cluster(Executor):
@@ -34,6 +35,8 @@ class Cluster(Executor):
         self.client = client
         self._published: list[str] = []
         self._homes: dict = {}
+        self._waiting: dict[tuple, _Together] = {}
+        self._turns: Counter[tuple] = Counter()
         self._stop = StopEvent(f"maxmargin-stop-{uuid4().hex}")
         self._workers = list(client.nthreads())
         self.max_concurrent = max(_threads_by_machine(client).values(), default=1)
@@ -51,11 +54,51 @@ class Cluster(Executor):
         self._published.append(name)
         return OnEveryWorker(name, {address: future.key for address, future in own.items()})
 
-    def submit(self, function, *arguments, name, priority=0, wide=False, near=None):
-        return self.client.submit(
-            on_worker, wide, function, *arguments, key=f"{name}-{uuid4().hex}", pure=False,
-            priority=priority, workers=self._home(near), allow_other_workers=True,
-        )  # fmt: skip
+    def submit(self, function, *arguments, name, priority=0, wide=False, near=None, bundle=None):
+        at = (bundle, name, None if near is None else near.key)
+        # What one member submits for the same step is to run side by side.
+        turn = self._turns[at]
+        self._turns[at] += 1
+        key = (bundle and bundle[0], *at[1:], turn)
+        if key not in self._waiting:
+            self._waiting[key] = _Together(name, wide, near)
+        piece = self._waiting[key].add(_Call(function, arguments), priority)
+        if bundle is None:
+            self.flush()
+        return piece
+
+    def flush(self):
+        waiting, self._waiting = list(self._waiting.values()), {}
+        self._turns.clear()
+        for together in waiting:
+            self._begin(together)
+
+    def _begin(self, together: _Together) -> Future:
+        """Hand calls to the scheduler as one task, after the tasks whose results they take."""
+        if together.future is None:
+            inputs: dict[Future, int] = {}
+
+            def sent(argument):
+                if isinstance(argument, list):
+                    return [sent(each) for each in argument]
+                if isinstance(argument, Piece):
+                    future = self._begin(argument.together)
+                    return _Taken(inputs.setdefault(future, len(inputs)), argument.place)
+                if isinstance(argument, Future):
+                    return _Taken(inputs.setdefault(argument, len(inputs)))
+                return argument
+
+            calls = [
+                _Call(call.function, tuple(sent(each) for each in call.arguments))
+                for call in together.calls
+            ]
+            together.calls = []
+            together.future = self.client.submit(
+                on_worker, together.wide, calls, list(inputs), pure=False,
+                key=f"{together.name}-{uuid4().hex}", priority=together.priority,
+                workers=self._home(together.near), allow_other_workers=True,
+            )  # fmt: skip
+        return together.future
 
     def _home(self, near: Future | None) -> list[str]:
         """The workers that hold a result; where one of them dies, others may do it.
@@ -95,6 +138,58 @@ class Cluster(Executor):
         self.request_stop()
         for name in self._published:
             self.client.unpublish_dataset(name)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A function to run on a worker; what other tasks are to give is `_Taken` there."""
+
+    function: Callable
+    arguments: tuple
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """The place of an argument among the results that a task is given, and within that one."""
+
+    number: int
+    place: int | None = None
+
+
+class _Together:
+    """Calls that are one task of the scheduler's."""
+
+    def __init__(self, name: str, wide: bool, near: Future | None):
+        self.name, self.wide, self.near = name, wide, near
+        self.calls: list[_Call] = []
+        self.priority = 0
+        self.future: Future | None = None
+        self._results: list | None = None
+
+    def add(self, call: _Call, priority: int) -> Piece:
+        self.calls.append(call)
+        self.priority = max(self.priority, priority)
+        return Piece(self, len(self.calls) - 1)
+
+    def results(self) -> list:
+        if self._results is None:
+            assert self.future is not None, "flush() comes before waiting"
+            self._results = self.future.result()
+        return self._results
+
+
+class Piece:
+    """The future of one call of a task that may have several."""
+
+    def __init__(self, together: _Together, place: int):
+        self.together, self.place = together, place
+
+    def done(self) -> bool:
+        future = self.together.future
+        return future is not None and future.done()
+
+    def result(self):
+        return self.together.results()[self.place]
 
 
 class StopEvent:
@@ -165,15 +260,27 @@ def _threads_by_machine(client: Client) -> Counter[str]:
     return threads
 
 
-def on_worker(wide: bool, function: Callable, *arguments):
-    """Run a task with the threads that the other tasks of this worker leave to it.
+def on_worker(wide: bool, calls: list[_Call], inputs: list) -> list:
+    """Run calls one after the other, with the threads that other tasks of this worker leave.
 
     Where it is `wide`, with those of this machine's other workers too while they are idle.
     """
     state = get_worker().state
     threads = max(1, state.nthreads // max(1, len(state.executing)))
     with session(_Wide(threads) if wide else threads):
-        return function(*[a.value() if isinstance(a, OnEveryWorker) else a for a in arguments])
+        return [
+            call.function(*(_received(argument, inputs) for argument in call.arguments))
+            for call in calls
+        ]
+
+
+def _received(argument, inputs: list):
+    if isinstance(argument, list):
+        return [_received(each, inputs) for each in argument]
+    if isinstance(argument, _Taken):
+        given = inputs[argument.number]
+        return given if argument.place is None else given[argument.place]
+    return argument.value() if isinstance(argument, OnEveryWorker) else argument
 
 
 class _Wide:

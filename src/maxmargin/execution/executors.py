@@ -45,14 +45,20 @@ class Executor(ABC):
     @abstractmethod
     def submit(
         self, function: Callable, *arguments, name: str, priority: int = 0, wide: bool = False,
-        near: Any = None,
+        near: Any = None, bundle: Any = None,
     ) -> Any:  # fmt: skip
         """A future of function(*arguments); arguments may be handles, futures, lists of futures.
 
         `name` is the step as a monitor shows it; the larger `priority` is served first. A
         task that is `wide` also gets the threads of the other workers on its machine, if
         these have nothing to do when it begins. `near` is the argument that should not move.
+        `bundle` is a number and a member: where tasks are costly, what the members of a bundle
+        submit for the same step becomes one at `flush`.
         """
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Begin all tasks that were submitted: a caller does so before it waits for one."""
 
     @abstractmethod
     def request_stop(self) -> None:
@@ -87,7 +93,7 @@ class _Graph(Executor):
     def _start(self, function: Callable, arguments: list, wide: bool) -> Future:
         """Begin a task whose arguments are all there."""
 
-    def submit(self, function, *arguments, name, priority=0, wide=False, near=None):
+    def submit(self, function, *arguments, name, priority=0, wide=False, near=None, bundle=None):
         # Tasks are begun in the order in which they come, and all workers have the same memory.
         outer: Future = Future()
         needed = [a for a in _flat(arguments) if isinstance(a, Future)]
@@ -114,6 +120,9 @@ class _Graph(Executor):
         for future in needed:
             future.add_done_callback(one_is_there)
         return outer
+
+    def flush(self):
+        pass  # whatever was submitted has begun
 
 
 class Threads(_Graph):

@@ -95,16 +95,17 @@ class HierarchicalRun(ABC):
         """Futures of the first step, and which of them each subproblem of the second takes."""
 
     @abstractmethod
-    def examine(self, answer, provisional: bool) -> TaskGenerator:
-        """A `Check` of the answer (a future): by all samples in float64, unless it is provisional.
+    def examine(self, step: str, answer, provisional: bool) -> TaskGenerator:
+        """Count the answer of a step (a future), and return a `Check` of it: by all samples in
+        float64, unless it is provisional and was not stopped.
 
         A provisional answer is examined by samples with β = 0 alone, and only by samples that the
         last examination found within `screening_radius` of their margin, or beyond it.
         """
 
     @abstractmethod
-    def violators(self) -> list:
-        """Futures or values of the samples that should come back, by the last examination."""
+    def readmit(self, answer):
+        """A future of the subproblem of an answer and the violators of its examination."""
 
     def combined_violation(self, highest: float, lowest: float) -> float:
         """The violation by samples with β = 0 of these extremes, and by those of the answer."""
@@ -165,11 +166,11 @@ class HierarchicalRun(ABC):
 
         What the steps lost comes back first: until then a provisional answer will do.
         """
-        answer = yield from self._steps()
+        step, answer = "union", (yield from self._steps())
         best, failures = np.inf, 0
         while True:
+            self.check = yield from self.examine(step, answer, self.tol_now > self.tol)
             provisional = self.tol_now > self.tol and self.support.status not in STOPPED
-            self.check = yield from self.examine(answer, provisional)
             self.screening_radius = self.check.violation
             self._report_check()
             failures = failures + 1 if self.check.violation >= best else 0
@@ -183,8 +184,7 @@ class HierarchicalRun(ABC):
             self.tol_now = max(self.tol, self._next_tol())
             self.rounds += 1
             self.readmitted += self.check.n_violators
-            answer = self.solve([answer, *self.violators()], "readmission", resumes=True)
-            yield from self._count("readmission", answer)
+            step, answer = "readmission", self.readmit(answer)
         self.support = yield answer
 
     def _next_tol(self) -> float:
@@ -194,7 +194,7 @@ class HierarchicalRun(ABC):
         return min(self.tol_now, _CLOSER * self.check.violation)
 
     def _steps(self) -> TaskGenerator:
-        """Section 2: the subproblems of the parts, their combination, the union."""
+        """Section 2: the subproblems of the parts, their combination, the union, a future."""
         known = self.known()
         if known:
             last = self.solve(known, "union")
@@ -207,15 +207,13 @@ class HierarchicalRun(ABC):
                     for group in groups
                 ]
             if len(first) == 1:
-                yield from self._count("union", first[0])
                 return first[0]
             # Where every subproblem had all parts of a class, its β counts for a share.
             last = self.solve(second, "union", share=1 / self.overlap(len(second)))
             for support in (yield from self.summaries_of_first(first)):
-                self._add("first", support)
+                self.add("first", support)
             for future in second if second is not first else []:
-                yield from self._count("second", future)
-        yield from self._count("union", last)
+                yield from self.count("second", future)
         return last
 
     @abstractmethod
@@ -236,10 +234,10 @@ class HierarchicalRun(ABC):
             return self.stopped_by or status if status is Status.INTERRUPTED else status
         return Status.STALLED
 
-    def _count(self, step: str, answer) -> TaskGenerator:
-        self._add(step, (yield self.summary(answer)))
+    def count(self, step: str, answer) -> TaskGenerator:
+        self.add(step, (yield self.summary(answer)))
 
-    def _add(self, step: str, support: Support) -> None:
+    def add(self, step: str, support: Support) -> None:
         self.n_iter += support.n_iter
         self.evaluations += support.evaluations
         self.steps.setdefault(step, []).append(support.n_samples)
@@ -295,6 +293,7 @@ def run_until_done(
             wait_for_any([other.awaited for other in waiting])
         for other in waiting:
             other.advance()
+        executor.flush()
         for event in hierarchical.events[reported:]:
             reported += 1
             _stop(report(event), runs, executor)

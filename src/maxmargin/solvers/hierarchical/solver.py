@@ -157,6 +157,7 @@ class _Together(Solver):
             )
             self._runs[id(problem)] = hierarchical
             hierarchical.begin()
+        self._executor.flush()
 
 
 class LocalRun(HierarchicalRun):
@@ -211,9 +212,11 @@ class LocalRun(HierarchicalRun):
     def overlap(self, n_parts):
         return self._overlap
 
-    def examine(self, answer, provisional):
+    def examine(self, step, answer, provisional):
         """The gradient of samples, in parallel, and what it says of the answer."""
+        yield from self.count(step, answer)
         problem, support = self.problem, self.support
+        provisional = provisional and support.status not in STOPPED
         beta = np.zeros(problem.n)
         beta[support.samples] = support.beta
         outside = beta == 0
@@ -236,8 +239,8 @@ class LocalRun(HierarchicalRun):
         self._came = Support(index[back], np.zeros(len(back)), residual=residual[back])
         return replace(check, n_violators=len(back))
 
-    def violators(self):
-        return [self._came]
+    def readmit(self, answer):
+        return self.solve([answer, self._came], "readmission", resumes=True)
 
     def _residual_of(self, index: np.ndarray, answer, provisional: bool) -> TaskGenerator:
         tasks = [

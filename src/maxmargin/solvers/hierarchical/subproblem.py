@@ -60,6 +60,12 @@ class Support:
     chain: float = 0.0
     n_iter_before: int = 0
 
+    def __sizeof__(self) -> int:
+        # Dask runs a task where most bytes of its arguments are.
+        rows = 0 if self.rows is None else self.rows.__sizeof__()
+        residual = 0 if self.residual is None else self.residual.nbytes
+        return rows + self.samples.nbytes + self.beta.nbytes + residual
+
 
 class Samples(ABC):
     """Where a worker finds the samples of all problems of a fit."""
