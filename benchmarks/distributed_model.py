@@ -246,6 +246,8 @@ def graph(laws: Laws, n: int, n_workers: int, partition: int) -> list[Task]:
     checkers: list[tuple[int, float]] = []
     for worker, rows in enumerate(partition * np.bincount(homes, minlength=n_workers)):
         n_groups = -(-int(rows) // _ROWS_TOGETHER)
+        if not n_groups:  # fewer partitions than workers
+            continue
         own = [task for task in first if task.worker == worker]
         checkers += [(worker, rows / n_groups)] * n_groups
         tasks += [Task("summary", worker, 0.0, own[g::n_groups]) for g in range(n_groups)]
