@@ -228,18 +228,22 @@ class Laws:
         )
 
 
-def graph(laws: Laws, n: int, n_workers: int, partition: int) -> list[Task]:
-    """The tasks of `WorkersRun`, placed as Dask does: where their rows are."""
+def graph(laws: Laws, n: int, n_workers: int, partition: int, n_second: int = GROUPS) -> list[Task]:
+    """The tasks of `WorkersRun`, each next to its rows."""
     n_parts = n // partition
     homes = [at * n_workers // n_parts for at in range(n_parts)]
     kept, union, support = laws.kept(partition), laws.union(n), laws.support(n)
     first = [Task("step-1", home, laws.first(partition), n_bytes=laws.row * kept) for home in homes]
-    seconds = laws.subproblem(kept * n_parts / GROUPS)
+    seconds = laws.subproblem(kept * n_parts / n_second)
     second = [
         Task(
-            "step-2", g * n_workers // GROUPS, seconds, first[g::GROUPS], laws.row * union / GROUPS
+            "step-2",
+            g * n_workers // n_second,
+            seconds,
+            first[g::n_second],
+            laws.row * union / n_second,
         )
-        for g in range(GROUPS)
+        for g in range(n_second)
     ]
     answer = Task("union", 0, laws.subproblem(union), second, laws.row * support)
     tasks = [*first, *second, answer]
@@ -269,9 +273,11 @@ def graph(laws: Laws, n: int, n_workers: int, partition: int) -> list[Task]:
     return tasks
 
 
-def simulate(laws: Laws, n: int, n_workers: int, args, partition: int) -> tuple[Simulated, float]:
+def simulate(
+    laws: Laws, n: int, n_workers: int, args, partition: int, n_second: int = GROUPS
+) -> tuple[Simulated, float]:
     """A fit on a cluster, and the most bytes that a worker holds."""
-    tasks = graph(laws, n, n_workers, partition)
+    tasks = graph(laws, n, n_workers, partition, n_second)
     network = args.gigabytes_per_second * 1e9
     found = Cluster(n_workers, laws.scheduler, network).run(tasks)
     # Rows with their number, class, cost and gradient; the kernel values of the union, in float32.
@@ -314,16 +320,25 @@ def print_fits(n_workers: int, fits: list[Fit], laws: Laws, args) -> None:
 
 
 def print_beyond(laws: Laws, args) -> None:
-    print(f"\n{'n':>9}{'workers':>8}{'partition':>10}{'SVs':>9}{'tasks':>8}{'seconds':>9}"
-          f"{'busiest':>9}{'scheduler':>10}{'sent MB':>9}{'GB a worker':>12}")  # fmt: skip
-    for n in BEYOND:
-        for n_workers in WORKERS:
-            partition = partition_for(n, n_workers)
-            found, memory = simulate(laws, n, n_workers, args, partition)
-            print(f"{n:9.0e}{n_workers:8d}{partition:10d}{laws.support(n):9.0f}"
-                  f"{len(found.finished):8d}{found.seconds:9.1f}{max(found.busy):9.1f}"
-                  f"{found.scheduler:10.1f}{found.n_bytes / 1e6:9.0f}"
-                  f"{memory / 1e9:12.2f}")  # fmt: skip
+    """Clusters that are not here; the largest also with a remedy for a large second step."""
+    print(f"\n{'n':>9}{'workers':>8}{'partition':>10}{'second':>7}{'its rows':>9}{'SVs':>9}"
+          f"{'tasks':>8}{'seconds':>9}{'busiest':>9}{'checks':>9}{'second':>9}{'scheduler':>10}"
+          f"{'sent MB':>9}{'GB a worker':>12}")  # fmt: skip
+    plain = [(n, n_workers, 1, GROUPS) for n in BEYOND for n_workers in WORKERS]
+    remedies = [
+        (n, WORKERS[-1], coarser, n_second)
+        for n in BEYOND
+        for coarser, n_second in ((4, GROUPS), (1, 4 * GROUPS))
+    ]
+    for n, n_workers, coarser, n_second in [*plain, *remedies]:
+        partition = coarser * partition_for(n, n_workers)
+        found, memory = simulate(laws, n, n_workers, args, partition, n_second)
+        rows = laws.kept(partition) * (n // partition) / n_second
+        checks = (laws.rounds + 1) * laws.check * n / n_workers * laws.support(n)
+        print(f"{n:9.0e}{n_workers:8d}{partition:10d}{n_second:7d}{rows:9.0f}"
+              f"{laws.support(n):9.0f}{len(found.finished):8d}{found.seconds:9.1f}"
+              f"{max(found.busy):9.1f}{checks:9.1f}{laws.subproblem(rows):9.1f}"
+              f"{found.scheduler:10.1f}{found.n_bytes / 1e6:9.0f}{memory / 1e9:12.2f}")  # fmt: skip
 
 
 def main() -> None:
