@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import combinations, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from maxmargin._decision_leaves import (
 )
 from maxmargin.kernels.buffers import thread_scratch
 from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.gauss_transform import GaussSums, cost_of_sums
 from maxmargin.kernels.samples.dense import DenseSamples, dense_rows
 from maxmargin.kernels.tiles import cancels, kernel_tile, samples_for
 from maxmargin.kernels.user_values import call_kernel
@@ -58,7 +59,7 @@ class DecisionFunctions:
 
     def evaluate(self, X, form: str, n_jobs: int) -> np.ndarray:
         """The decision values of all samples in one of the forms of `in_form`, tile by tile."""
-        terms = self._terms.prepared(X)
+        terms = self._terms.prepared(X, n_jobs)
         n, n_tasks = terms.n_samples(X), len(self._intercept)
 
         def evaluate(rows: slice) -> np.ndarray:
@@ -101,7 +102,7 @@ class _Terms(ABC):
 
     products: float
 
-    def prepared(self, X) -> _Terms:
+    def prepared(self, X, n_jobs: int) -> _Terms:
         """The terms for these samples, where something is computed for all of them at once."""
         return self
 
@@ -138,7 +139,8 @@ class Coefficients:
         # Two classes and one-vs-rest have one row per task.
         self.by_pair = n_tasks > 1 and dual_coef.shape[0] == n_classes - 1
         self.size = dual_coef.size
-        ends = np.concatenate([[0], np.cumsum(n_support)])
+        self._dual_coef = dual_coef
+        self._ends = ends = np.concatenate([[0], np.cumsum(n_support)])
         self._chunks: list[tuple[slice, tuple]] = []
         if not self.by_pair:
             for chunk in split(self.n_vectors, _TILE_VECTORS):
@@ -165,9 +167,16 @@ class Coefficients:
         """The support vectors, as many at a time as a tile has."""
         return (chunk for chunk, _ in self._chunks)
 
-    def of_task(self) -> np.ndarray:
-        """The coefficients of the only task."""
-        return np.concatenate([parts[0][0] for _, parts in self._chunks])
+    def of_task(self, task: int = 0) -> np.ndarray:
+        """The coefficients of all support vectors in one task, zero where they take no part."""
+        if not self.by_pair:
+            return np.ascontiguousarray(self._dual_coef[task], np.float64)
+        pairs = combinations(range(len(self._ends) - 1), 2)
+        result, (first, second) = np.zeros(self.n_vectors), next(islice(pairs, task, None))
+        for own, row in ((first, second - 1), (second, first)):
+            vectors = slice(self._ends[own], self._ends[own + 1])
+            result[vectors] = self._dual_coef[row, vectors]
+        return result
 
     def clear(self, tile: np.ndarray) -> None:
         """Prepare a tile for `add` of all chunks in turn; those of pairs set it themselves."""
@@ -204,6 +213,18 @@ class FeatureTerms(_Terms):
         each = self._basis.multiplies_per_value + coefficients.size / max(1, self._basis.n)
         self.products = self._basis.n * each
 
+    def prepared(self, X, n_jobs):
+        basis, n, n_tasks = self._basis, X.shape[0], self._coefficients.n_tasks
+        dense = self._function.name == "rbf" and not basis.is_sparse
+        if not dense or cost_of_sums(basis.n_features, basis.n, n, n_tasks) == np.inf:
+            return self
+        with session(n_jobs):
+            sums = GaussSums.prepare(
+                self._function.gamma, basis.X, self._coefficients.of_task, n_tasks,
+                lambda rows: basis.like(X[rows]).X, n,
+            )  # fmt: skip
+        return self if sums is None else _SummedTerms(sums, basis)
+
     def fill(self, X, rows, tile):
         basis, part, function = self._basis, X[rows], self._function
         self._coefficients.clear(tile)
@@ -239,6 +260,18 @@ class FeatureTerms(_Terms):
             self._coefficients.add_few(place, values, tile)
 
 
+class _SummedTerms(_Terms):
+    """Sums of Gaussians of few features, without kernel values."""
+
+    products = float(_FEW_PRODUCTS)
+
+    def __init__(self, sums: GaussSums, basis):
+        self._sums, self._basis = sums, basis
+
+    def fill(self, X, rows, tile):
+        tile[:] = self._sums.at(self._basis.like(X[rows]).X).T
+
+
 class PrecomputedTerms(_Terms):
     """Kernel values from a matrix whose column s belongs to training sample s."""
 
@@ -260,7 +293,7 @@ class CallableTerms(_Terms):
         self._function, self._X_fit = function, X_fit
         self._of_matrix = PrecomputedTerms(support, coefficients)
 
-    def prepared(self, X):
+    def prepared(self, X, n_jobs):
         return _CalledTerms(call_kernel(self._function, X, self._X_fit), self._of_matrix)
 
     def fill(self, X, rows, tile):

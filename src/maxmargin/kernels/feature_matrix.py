@@ -10,6 +10,7 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.kernels.feature_major import KINDS, feature_major
 from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.gauss_transform import MOST_FEATURES, cost_within
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.samples import as_samples, to_csr_if_sparse, without_empty_features
 from maxmargin.kernels.samples.mapped import COPIED_BYTES, MappedSamples, is_mapped
@@ -28,6 +29,9 @@ from maxmargin.parallel import run_blocks, split
 
 if TYPE_CHECKING:
     from maxmargin.kernels.samples.dense import DenseSamples
+
+# Rows of X that are looked at together.
+_ROWS_AT_ONCE = 2**16
 
 
 class FeatureKernelMatrix(KernelMatrix):
@@ -115,22 +119,44 @@ class FeatureKernelMatrix(KernelMatrix):
         n_rows = self.n if rows is None else len(rows)
         if len(index) == 0:
             return np.zeros(n_rows)
-        if self.product_without_values:
+        if self.function.name == "linear":
             if is_mapped(self.X) or (precise and not self._is_double):
                 return self._through_weights(index, coefficients, rows)
             right = self._samples if rows is None else self._samples.subset(rows)
             return sum_linear(self._samples.subset(index), coefficients, right)
-        self.counter.add(len(index) * n_rows)
         if precise and not self._is_double:
             targets = self._index if rows is None else self._numbers(rows)
             result = np.zeros(n_rows)
             for part in self._in_memory_at_once(len(index)):
                 basis = samples_for(self.function, self._rows_of_X(index[part]), np.float64)
                 factors = coefficients[part, np.newaxis]
-                result += expansion(self.function, self.X, basis, factors, targets)[:, 0]
+                sums = expansion(self.function, self.X, basis, factors, targets, self.counter)
+                result += sums[:, 0]
             return result
         right = self._samples if rows is None else self._samples.subset(rows)
-        return sum_values(self.function, self._samples.subset(index), coefficients, right)
+        left = self._samples.subset(index)
+        return sum_values(self.function, left, coefficients, right, self.counter)
+
+    def values_of_product(self, n_index, n_rows):
+        if self.product_without_values:
+            return float(n_index + n_rows)  # a pass over the samples, twice
+        corners = self._root._corners
+        if corners is None:
+            return float(n_index * n_rows)
+        cost = cost_within(self.function.gamma, *corners, n_index, n_rows)
+        return min(cost, float(n_index * n_rows))
+
+    @cached_property
+    def _corners(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The least and the largest value of each feature; None where sums of values need none."""
+        samples = self._samples
+        few = samples.n_features <= MOST_FEATURES and not samples.is_sparse
+        if self.function.name != "rbf" or not few:
+            return None
+        parts = [np.asarray(self.X[rows]) for rows in split(self.X.shape[0], _ROWS_AT_ONCE)]
+        low = np.min([part.min(axis=0) for part in parts], axis=0)
+        high = np.max([part.max(axis=0) for part in parts], axis=0)
+        return low.astype(np.float64), high.astype(np.float64)
 
     def _in_memory_at_once(self, n: int) -> list[slice]:
         """Parts of n rows that are taken into memory: all, unless X is mapped from a file."""

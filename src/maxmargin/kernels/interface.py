@@ -101,6 +101,10 @@ class KernelMatrix(ABC):
         precise : from scratch in float64, instead of values of `dtype` summed in float64
         """
 
+    def values_of_product(self, n_index: int, n_rows: int) -> float:
+        """Kernel values that take as long as `multiply` with so many samples for so many rows."""
+        return float(n_index * n_rows)
+
     @abstractmethod
     def restrict(self, index: np.ndarray, dtype=None) -> KernelMatrix:
         """The matrix of a subset of the samples, in that order.

@@ -6,6 +6,7 @@ are shared out over the session's threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product as pairs
 from typing import TYPE_CHECKING, cast
 
@@ -15,11 +16,14 @@ from maxmargin import constants
 from maxmargin.kernels._rows import subtract_rows
 from maxmargin.kernels.buffers import thread_scratch
 from maxmargin.kernels.functions import KernelFunction
+from maxmargin.kernels.gauss_transform import cost_of_sums, gauss_sums
 from maxmargin.kernels.samples import as_samples
 from maxmargin.parallel import n_threads, run_blocks, split
 
 if TYPE_CHECKING:
+    from maxmargin.kernels.interface import EvaluationCounter
     from maxmargin.kernels.samples import Samples
+    from maxmargin.kernels.samples.dense import DenseSamples
     from maxmargin.kernels.samples.sparse import SparseSamples
 
 # Multiplications that take as long as everything else that there is to do for a value.
@@ -121,8 +125,22 @@ def fill_streaming(function: KernelFunction, left: Samples, rows_of_X, n: int, o
     run_blocks(fill_columns, split(n, size))
 
 
-def sum_values(function: KernelFunction, left: Samples, coefficients, right: Samples) -> np.ndarray:
-    """Σ_i coefficients[i] · k(left sample i, right sample j) for each j, summed in float64."""
+def sum_values(
+    function: KernelFunction,
+    left: Samples,
+    coefficients,
+    right: Samples,
+    counter: EvaluationCounter | None = None,
+) -> np.ndarray:
+    """Σ_i coefficients[i] · k(left sample i, right sample j) for each j, summed in float64.
+
+    `counter` counts the kernel values, where there are any.
+    """
+    sums = _gauss_sums(function, left, coefficients[:, np.newaxis], right.part, right.n)
+    if sums is not None:
+        return sums[:, 0]
+    if counter is not None:
+        counter.add(left.n * right.n)
     result = np.zeros(right.n)
     summable = _summable(function, left) if left.n >= _WORTH_SUMMING else None
     if summable is not None:
@@ -160,19 +178,34 @@ def sum_linear(left: Samples, coefficients: np.ndarray, right: Samples) -> np.nd
 
 
 def expansion(
-    function: KernelFunction, X, basis: Samples, coefficients: np.ndarray, index=None
+    function: KernelFunction,
+    X,
+    basis: Samples,
+    coefficients: np.ndarray,
+    index=None,
+    counter: EvaluationCounter | None = None,
 ) -> np.ndarray:
     """K(X[index], basis) @ coefficients, a tile at a time, in the precision of the basis.
 
-    Rows of X are taken for each tile: X[index] as a whole could be as large as X.
+    Rows of X are taken for each tile: X[index] as a whole could be as large as X. `counter` counts
+    the kernel values, where there are any.
     """
     n = X.shape[0] if index is None else len(index)
+
+    def samples_at(rows: slice) -> Samples:
+        return basis.like(X[rows] if index is None else X[index[rows]])
+
+    sums = _gauss_sums(function, basis, coefficients, samples_at, n)
+    if sums is not None:
+        return sums
+    if counter is not None:
+        counter.add(basis.n * n)
     result = np.zeros((n, coefficients.shape[1]))
     coefficients = coefficients.astype(basis.dtype, copy=False)
     summable = _summable(function, basis) if coefficients.shape[1] == 1 else None
 
     def evaluate(rows: slice) -> None:
-        left = basis.like(X[rows] if index is None else X[index[rows]])
+        left = samples_at(rows)
         if summable is not None:
             every, target = slice(0, left.n), result[rows, 0]
             summable.add_rbf_expansion(function.gamma, coefficients[:, 0], left, every, target)
@@ -182,6 +215,18 @@ def expansion(
 
     run_blocks(evaluate, split(n, constants.TILE_ROWS))
     return result
+
+
+def _gauss_sums(
+    function: KernelFunction, basis: Samples, coefficients, samples_at: Callable, n: int
+) -> np.ndarray | None:
+    """The same without kernel values, for Gaussians of few features where that is faster."""
+    if function.name != "rbf" or basis.is_sparse:
+        return None
+    if cost_of_sums(basis.n_features, basis.n, n, coefficients.shape[1]) == np.inf:
+        return None
+    sources = cast("DenseSamples", basis).X
+    return gauss_sums(function.gamma, sources, coefficients, lambda rows: samples_at(rows).X, n)
 
 
 def _summable(function: KernelFunction, samples: Samples) -> SparseSamples | None:

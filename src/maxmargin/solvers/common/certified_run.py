@@ -64,19 +64,17 @@ class CertificateCost:
         self._n_support, self._seconds_per_value = 0, 0.0
 
     def __call__(self, beta: np.ndarray) -> float:
-        support, n = np.flatnonzero(beta), self._problem.n
-        n_values = len(support) * n
+        support, n, kernel = np.flatnonzero(beta), self._problem.n, self._problem.kernel
+        n_values = kernel.values_of_product(len(support), n)
         if n_values < _WORTH_MEASURING:
             return 0.0
         if len(support) > _GROWN * self._n_support:
             self._n_support = len(support)
-            rows = np.arange(0, n, -(-n_values // _MEASURED_VALUES))
-            kernel = self._problem.kernel
-            start, counted = time.perf_counter(), kernel.evaluations
+            rows = np.arange(0, n, -(-len(support) * n // _MEASURED_VALUES))
+            start = time.perf_counter()
             kernel.multiply(support, beta[support], rows, precise=True)
-            # A kernel that needs no values for its products has none counted.
-            values = kernel.evaluations - counted
-            self._seconds_per_value = (time.perf_counter() - start) / max(values, n_values // 100)
+            measured = kernel.values_of_product(len(support), len(rows))
+            self._seconds_per_value = (time.perf_counter() - start) / measured
         return self._seconds_per_value * n_values
 
 
