@@ -97,41 +97,46 @@ def to_sklearn(model):
         cache_size=_SKLEARN_CACHE_MB if automatic else model.cache_size,
         verbose=bool(model.verbose),
     )
-    dual_coef = model._dual_coef_
-    dual_coef = dual_coef.toarray() if model._sparse else dual_coef.copy()
-    dual_coef = np.ascontiguousarray(dual_coef, dtype=np.float64)
-    intercept = np.array(model._intercept_, dtype=np.float64)
-    sign = model._public_sign()
-    pack = _full_csr if model._sparse else np.asarray
     if classes is not None:
         fitted.classes_, fitted.class_weight_ = classes.copy(), model.class_weight_.copy()
     if hasattr(model, "offset_"):
         fitted.offset_ = model.offset_
-    fitted.__dict__.update(
-        {
-            "support_": model.support_.astype(np.int32),
-            "support_vectors_": _vectors(model),
-            "_n_support": _counts(model),
-            "_dual_coef_": pack(dual_coef),
-            "dual_coef_": pack(sign * dual_coef),
-            "_intercept_": intercept,
-            "intercept_": sign * intercept,
-            "_probA": np.empty(0) if sigmoids is None else sigmoids.slopes.copy(),
-            "_probB": np.empty(0) if sigmoids is None else sigmoids.offsets.copy(),
-            "_effective_probability": sigmoids is not None,
-            "_gamma": model._gamma,
-            "_sparse": model._sparse,
-            "fit_status_": int(hasattr(model, "fit_report_") and model.fit_status_),
-            "shape_fit_": model.shape_fit_,
-        }
-    )
-    n_iter = np.atleast_1d(getattr(model, "n_iter_", np.zeros(len(intercept)))).astype(np.int32)
+    fitted.__dict__.update(_solution(model))
+    n_iter = getattr(model, "n_iter_", np.zeros(len(fitted._intercept_)))
+    n_iter = np.atleast_1d(n_iter).astype(np.int32)
     fitted._num_iter = n_iter
     fitted.n_iter_ = int(n_iter[0]) if classes is None else n_iter
     _copy_features(model, fitted)
     if callable(model.kernel):
         fitted._BaseLibSVM__Xfit = model._X_fit
     return fitted
+
+
+def _solution(model) -> dict:
+    """The solution of a fitted model as the attributes that scikit-learn's decisions read."""
+    dual_coef = model._dual_coef_
+    dual_coef = dual_coef.toarray() if model._sparse else dual_coef.copy()
+    dual_coef = np.ascontiguousarray(dual_coef, dtype=np.float64)
+    intercept = np.array(model._intercept_, dtype=np.float64)
+    sign = model._public_sign()
+    pack = _full_csr if model._sparse else np.asarray
+    sigmoids = getattr(model, "_pair_sigmoids", None)
+    return {
+        "support_": model.support_.astype(np.int32),
+        "support_vectors_": _vectors(model),
+        "_n_support": _counts(model),
+        "_dual_coef_": pack(dual_coef),
+        "dual_coef_": pack(sign * dual_coef),
+        "_intercept_": intercept,
+        "intercept_": sign * intercept,
+        "_probA": np.empty(0) if sigmoids is None else sigmoids.slopes.copy(),
+        "_probB": np.empty(0) if sigmoids is None else sigmoids.offsets.copy(),
+        "_effective_probability": sigmoids is not None,
+        "_gamma": model._gamma,
+        "_sparse": model._sparse,
+        "fit_status_": int(hasattr(model, "fit_report_") and model.fit_status_),
+        "shape_fit_": model.shape_fit_,
+    }
 
 
 def _copy_features(source, target) -> None:

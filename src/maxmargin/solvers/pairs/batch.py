@@ -173,13 +173,7 @@ def solve_batch(
     few = True if sizes.min() <= SMALL else None
     if coefficients is None:
         coefficients = np.zeros(batch.shape)
-    if coefficients.shape != batch.shape or coefficients.dtype != np.float64:
-        raise ValueError(
-            f"The start has shape {coefficients.shape} and type {coefficients.dtype}; the "
-            f"problems have coefficients of shape {batch.shape} and type float64."
-        )
-    if kernel.n != batch.n:
-        raise ValueError(f"The kernel matrix has {kernel.n} samples, the problems {batch.n}.")
+    _check_shapes(batch, kernel, coefficients)
     found = BatchOutcome(coefficients, len(sizes))
     diagonal = kernel.diagonal().astype(np.float32)
     max_steps = batch.max_iter if batch.max_iter >= 0 else np.iinfo(np.int64).max
@@ -207,6 +201,17 @@ def solve_batch(
     run_blocks(solve, _calls(sizes))
     values.count_shared(batch, found.evaluations)
     return found
+
+
+def _check_shapes(batch: Batch, kernel: KernelMatrix, coefficients: np.ndarray) -> None:
+    """Compiled code relies on them."""
+    if coefficients.shape != batch.shape or coefficients.dtype != np.float64:
+        raise ValueError(
+            f"The start has shape {coefficients.shape} and type {coefficients.dtype}; the "
+            f"problems have coefficients of shape {batch.shape} and type float64."
+        )
+    if kernel.n != batch.n:
+        raise ValueError(f"The kernel matrix has {kernel.n} samples, the problems {batch.n}.")
 
 
 def _calls(sizes: np.ndarray) -> list[slice]:

@@ -103,17 +103,13 @@ def solve_problems(
         )  # fmt: skip
         rows = all_places[0, :n], all_places[1, :n]
         diagonal = work_diagonal[:n]
+        vectors = beta, residual, lower, upper, diagonal
+        _formulate(positive, place, codes, costs, all_diagonal, on_demand, vectors, linear, rows)
         for t in range(n):
-            s = place[0] + t if t < first else h_start + t - first
-            label = 1.0 if codes[s] == positive else -1.0
-            linear[t], diagonal[t] = label, all_diagonal[s]
-            lower[t], upper[t] = (0.0, costs[s]) if label > 0 else (-costs[s], 0.0)
-            beta[t] = coefficients[row_g if t < first else row_h, s]
-            rows[0][t] = s * codes.size + place[0] if on_demand is None else -1
-            rows[1][t] = s * codes.size + h_start if on_demand is None else -1
+            s, row = (place[0] + t, row_g) if t < first else (h_start + t - first, row_h)
+            beta[t] = coefficients[row, s]
         if begun is not None:
             _make_feasible(beta, lower, upper)
-        vectors = beta, residual, lower, upper, diagonal
         status, steps, computed = solve_one(
             place, vectors, linear, rows, memory, on_demand, shared_at, ready, scratch, source,
             features, limits, small, few, shrinking, counts[1, p], counts[2, p], False,
@@ -130,6 +126,20 @@ def solve_problems(
         counts[3, p], counts[4, p] = support, bounded
         numbers[0, p], numbers[2, p], numbers[3, p] = -0.5 * product, violation, intercept
         numbers[1, p] = _gap_of(beta, residual, lower, upper, 0.0, intercept, intercept)
+
+
+@inner()
+def _formulate(positive, place, codes, costs, all_diagonal, on_demand, vectors, linear, rows):
+    """p, bounds, diagonal and places of the kernel rows of one problem."""
+    _, _, lower, upper, diagonal = vectors
+    first = place[1] - place[0]
+    for t in range(linear.size):
+        s = place[0] + t if t < first else place[2] + t - first
+        label = 1.0 if codes[s] == positive else -1.0
+        linear[t], diagonal[t] = label, all_diagonal[s]
+        lower[t], upper[t] = (0.0, costs[s]) if label > 0 else (-costs[s], 0.0)
+        rows[0][t] = s * codes.size + place[0] if on_demand is None else -1
+        rows[1][t] = s * codes.size + place[2] if on_demand is None else -1
 
 
 @inner()
@@ -185,7 +195,7 @@ def solve_one(
     """
     beta, residual, lower, upper, diagonal = vectors
     tol, refine, max_steps, budget, per_sample = limits
-    n, first = beta.size, place[1] - place[0]
+    n = beta.size
     free, stop = scratch
     # Of one type from the start: for a literal zero Numba would compile all that is called anew.
     fetched, passes, worst, all_moved = _ZERO, 0, np.inf, True
@@ -199,22 +209,14 @@ def solve_one(
         computed += values
     reason = LIMIT if steps > 0 else OPTIMAL
     while True:
-        # p − Kβ from scratch, from float64 values: the certificate's residual.
         if not known:
-            for t in range(n):
-                residual[t] = linear[t]
-            for t in range(n):
-                if on_demand is not None and beta[t] != 0.0 and rows[0][t] < 0:
-                    free, count, values = fetch(
-                        t, place, residual, fetched, memory, shared_at, ready, free, stop, source,
-                        features, rows[0], rows[1],
-                    )  # fmt: skip
-                    if count == 0:
-                        return HARD, steps, computed
-                    fetched += count
-                    computed += values
-            _subtract(residual[:first], beta, memory, rows[0])
-            _subtract(residual[first:], beta, memory, rows[1])
+            complete, free, fetched, values = _exact_residual(
+                place, beta, residual, linear, rows, memory, on_demand, shared_at, ready, free,
+                stop, source, features, fetched,
+            )  # fmt: skip
+            computed += values
+            if not complete:
+                return HARD, steps, computed
         violation, level = violation_and_intercept(beta, residual, lower, upper)
         if violation <= tol and refine and not known:
             refine, worst = False, np.inf
@@ -233,29 +235,77 @@ def solve_one(
         if reason == TOO_MUCH or allowed <= 0:
             return HARD, steps, computed
         most = min(max_steps - steps, allowed, _steps_per_turn(n, per_sample))
-        target, taken, all_moved, known = constants.TARGET * tol, _ZERO, True, False
+        target, known = constants.TARGET * tol, False
         if few is not None and n <= SMALL:
             least = least_curvature(diagonal)
             reason, taken = steps_of_few(small, beta, residual, lower, upper, least, target, most)
             steps += taken
             continue
-        if shrinking is None:
-            if reason == LIMIT:
-                return MANY_STEPS, steps, computed
-        else:
-            if reason == LIMIT:
-                reason, taken = steps_of_active(
-                    place, vectors, level, violation, rows, memory, on_demand, shared_at, ready,
-                    source, features, target, most,
-                )  # fmt: skip
-                all_moved = taken == 0
-        if all_moved:
-            reason, taken, free, fetched, values = pair_steps(
-                place, vectors, rows, memory, on_demand, shared_at, ready, free, stop, source,
-                features, fetched, target, most,
-            )  # fmt: skip
-            computed += values
+        if shrinking is None and reason == LIMIT:
+            return MANY_STEPS, steps, computed
+        reason, taken, all_moved, free, fetched, values = _turn(
+            place, vectors, level, violation, rows, memory, on_demand, shared_at, ready, free, stop,
+            source, features, fetched, target, most, shrinking, reason,
+        )  # fmt: skip
+        computed += values
         steps += taken
+
+
+@inner()
+def _turn(
+    place, vectors, level, violation, rows, memory, on_demand, shared_at, ready, free, stop, source,
+    features, fetched, target, most, shrinking, reason,
+):  # fmt: skip
+    """Steps of the samples not at rest, where those of all reached their limit; else of all.
+
+    Returns
+    -------
+    why they ended, steps, whether all samples took part, first free place, rows that the problem
+    has, values computed
+    """
+    if shrinking is not None:
+        if reason == LIMIT:
+            why, taken = steps_of_active(
+                place, vectors, level, violation, rows, memory, on_demand, shared_at, ready, source,
+                features, target, most,
+            )  # fmt: skip
+            if taken > 0:
+                return why, taken, False, free, fetched, _ZERO
+    why, taken, free, fetched, values = pair_steps(
+        place, vectors, rows, memory, on_demand, shared_at, ready, free, stop, source, features,
+        fetched, target, most,
+    )  # fmt: skip
+    return why, taken, True, free, fetched, values
+
+
+@inner()
+def _exact_residual(
+    place, beta, residual, linear, rows, memory, on_demand, shared_at, ready, free, stop, source,
+    features, fetched,
+):  # fmt: skip
+    """p − Kβ from scratch, from float64 values: the residual of the certificate.
+
+    Returns
+    -------
+    whether there was memory for all rows, first free place, rows that the problem has, values
+    computed
+    """
+    first, computed = place[1] - place[0], _ZERO
+    for t in range(beta.size):
+        residual[t] = linear[t]
+    for t in range(beta.size):
+        if on_demand is not None and beta[t] != 0.0 and rows[0][t] < 0:
+            free, count, values = fetch(
+                t, place, residual, fetched, memory, shared_at, ready, free, stop, source, features,
+                rows[0], rows[1],
+            )  # fmt: skip
+            if count == 0:
+                return False, free, fetched, computed
+            fetched += count
+            computed += values
+    _subtract(residual[:first], beta, memory, rows[0])
+    _subtract(residual[first:], beta, memory, rows[1])
+    return True, free, fetched, computed
 
 
 @inner()

@@ -167,29 +167,19 @@ def newton_change(
     The third value says whether the sets came to rest, so that Δ is the minimum. Returns
     None where the systems cannot be solved or the objective would not decrease.
     """
-    n, part = len(at.beta), at.take(samples)
-    place = np.zeros(n, np.int64)
+    part = at.take(samples)
+    place = np.zeros(len(at.beta), np.int64)
     place[samples] = np.arange(len(samples))
     change = products = np.zeros(len(samples))
     settled, fewest, trials = False, len(samples) + 1, _TRIALS
     for _ in range(_ROUNDS):
         free = side == 0
-        if should_stop() or not free.any() or not system.cover(samples[free], n):
+        if should_stop() or not free.any() or not system.cover(samples[free], len(at.beta)):
             return None
-        goal = np.where(side > 0, part.upper, part.lower) - part.beta
-        inside = place[system.members]
-        outside = ~free
-        outside[inside] = False
-        change = np.where(outside, goal, 0.0)
-        right = part.residual
-        if change.any():
-            products = system.matrix.product(samples[change != 0], change[change != 0])
-            right = right - products[samples]
-        fixed = np.flatnonzero(side[inside])
-        solved = system.solve(right[inside], fixed, goal[inside][fixed], -float(change.sum()))
+        solved = _change_with_held(system, part, samples, side, place[system.members])
         if solved is None:
             return None
-        change[inside], intercept = solved
+        change, intercept = solved
         products = system.matrix.product(samples, change)
         # What is left of the residual is the multiplier of a sample that is held.
         rest = part.residual - products[samples] - system.matrix.ridge * change - intercept
@@ -213,6 +203,29 @@ def newton_change(
         side = np.where(inwards, 0, np.where(above, 1, np.where(below, -1, side)))
     found = _decreasing(system, part, samples, change, products)
     return None if found is None else (*found, settled)
+
+
+def _change_with_held(
+    system: FreeSystem, part: Variables, samples: np.ndarray, side: np.ndarray, inside: np.ndarray
+) -> tuple[np.ndarray, float] | None:
+    """Δ of the samples with some held at their bounds, and the intercept; None without a solution.
+
+    `inside` are the samples that the factor has, as places among `samples`.
+    """
+    goal = np.where(side > 0, part.upper, part.lower) - part.beta
+    outside = side != 0
+    outside[inside] = False
+    change = np.where(outside, goal, 0.0)
+    right = part.residual
+    if change.any():
+        products = system.matrix.product(samples[change != 0], change[change != 0])
+        right = right - products[samples]
+    fixed = np.flatnonzero(side[inside])
+    solved = system.solve(right[inside], fixed, goal[inside][fixed], -float(change.sum()))
+    if solved is None:
+        return None
+    change[inside], intercept = solved
+    return change, intercept
 
 
 def _decreasing(
