@@ -98,7 +98,7 @@ def test_parts_are_compiled_into_what_calls_them():
 
 def test_processes_take_turns(monkeypatch, tmp_path):
     monkeypatch.setattr(clock.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(clock, "_PATIENCE", 0.05)
+    monkeypatch.setattr(clock, "_LONGEST_WAIT", 0.05)
     mine, others = clock.Turn(), clock.Turn()
     mine.wait()
     start = time.perf_counter()
@@ -142,7 +142,7 @@ def test_the_clock_stands_still_while_the_compiler_is_at_work(monkeypatch):
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_process_has_no_part_in_the_compiling_of_its_parent(monkeypatch, tmp_path):
     monkeypatch.setattr(clock.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(clock, "_PATIENCE", 0.05)
+    monkeypatch.setattr(clock, "_LONGEST_WAIT", 0.05)
     compiler = clock._Compiler()
     monkeypatch.setattr(clock, "_compiler", compiler)
     compiler.begins()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 _POINTS = 1500  # drawn; more cannot be told apart
-_BINS = 31
+_BINS = 31  # bars of a histogram
 _DOTS = 40  # points of a curve that are still marked one by one
 _TICKS = 5  # at most, on an axis
 

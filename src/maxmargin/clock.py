@@ -10,8 +10,8 @@ import zlib
 from functools import cache
 
 # Seconds that a process waits for another one's compiler, and between two looks.
-_PATIENCE = 120.0
-_GLANCE = 0.02
+_LONGEST_WAIT = 120.0
+_INTERVAL = 0.02
 
 
 class Turn:
@@ -36,12 +36,12 @@ class Turn:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except (ImportError, OSError):
             return
-        until = time.perf_counter() + _PATIENCE
+        until = time.perf_counter() + _LONGEST_WAIT
         while time.perf_counter() < until:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                time.sleep(_GLANCE)
+                time.sleep(_INTERVAL)
             else:
                 self._file = file
                 return

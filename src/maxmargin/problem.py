@@ -8,10 +8,10 @@ import numpy as np
 
 from maxmargin.kernels.interface import KernelMatrix
 
-# A surplus of this part of Σ|β| is rounding.
-_ROUNDING = 1e-14
+# Part of Σ|β| that rounding may make of a sum of β: some tens of units in the last place.
+ROUNDING_OF_SUM = 1e-14
 # Part of its range, or of the largest |β| where that is less, within which a β is put on its bound.
-_SNAP = 1e-12
+ROUNDING_OF_BOUND = 1e-12
 # Multiples of it, less their whole part, are spread evenly however many there are.
 _GOLDEN = 0.6180339887498949
 
@@ -67,7 +67,7 @@ class Problem:
         if self.epsilon:  # samples at the kink stay there, if the others can make up the sum
             lower, upper = self.pieces(beta)
             near = nearest_feasible(beta, lower, upper, self.totals)
-            if abs(near.sum() - self.totals[0]) <= _ROUNDING * np.abs(near).sum():
+            if abs(near.sum() - self.totals[0]) <= ROUNDING_OF_SUM * np.abs(near).sum():
                 return near
         return nearest_feasible(beta, self.lower, self.upper, self.totals)
 
@@ -209,7 +209,7 @@ def _with_sum(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, total: flo
         slack = np.where(movable, beta - lower if surplus > 0 else beta - upper, 0.0)
         available = slack.sum()
         # A surplus of mere rounding is left: it would take samples off their bounds by as little.
-        if abs(surplus) > _ROUNDING * np.abs(beta).sum() and available != 0:
+        if abs(surplus) > ROUNDING_OF_SUM * np.abs(beta).sum() and available != 0:
             beta = beta - slack * min(1.0, surplus / available)
     return beta
 
@@ -219,6 +219,6 @@ def snap_to_bounds(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np
 
     A bound may be as far away as that of a hard margin: rounding is measured by β, too.
     """
-    near = _SNAP * np.minimum(upper - lower, np.abs(beta).max(initial=0.0))
+    near = ROUNDING_OF_BOUND * np.minimum(upper - lower, np.abs(beta).max(initial=0.0))
     beta = np.where(np.abs(beta - upper) <= near, upper, beta)
     return np.where(np.abs(beta - lower) <= near, lower, beta)

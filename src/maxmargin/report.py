@@ -14,7 +14,7 @@ from maxmargin.monitor import Progress
 _STATUS_ORDER = ("interrupted", "time_limit", "max_iter", "stalled", "converged")
 _COLUMNS = ("problem", "solver", "status", "seconds", "n_iter", "n_support", "kkt_violation",
             "duality_gap", "objective")  # fmt: skip
-_ROWS_SHOWN = 12
+_ROWS_SHOWN = 12  # problems that the text lists
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 

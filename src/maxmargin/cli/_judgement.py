@@ -9,6 +9,7 @@ import numpy as np
 from maxmargin.cli._measures import measures, sentences
 from maxmargin.cli.predict import answers, samples_for
 
+# Of decision values or errors.
 _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 _GROUPS = 5  # of samples with ascending truth
 

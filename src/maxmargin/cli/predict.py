@@ -18,6 +18,7 @@ from maxmargin.cli._probability import noise_lines, require_probability
 from maxmargin.io.data import Dataset, read_data
 from maxmargin.io.files import DataError, atomic_write, format_suffix
 
+# Values of sparse rows that are made dense at a time.
 _BLOCK_VALUES = 2**22
 
 Model = Annotated[

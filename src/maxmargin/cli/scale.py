@@ -13,9 +13,10 @@ from maxmargin.cli import _options as options
 from maxmargin.cli._output import discard_output, note
 from maxmargin.io.data import Dataset, read_data, write_data
 from maxmargin.io.files import DataError, atomic_write, open_binary
+from maxmargin.io.text_blocks import MAX_INDEX
 
+# Values that are scaled at a time.
 _BLOCK_VALUES = 2**20
-_MAX_FEATURE = 2**31 - 1
 _WORTH_A_NOTE = 1.1  # a few zeros fewer are not worth a remark
 
 
@@ -176,7 +177,7 @@ def _read_ranges(path: str, dataset: Dataset) -> Ranges:
         if not lines[at - 1]:
             continue
         feature, low, high = _numbers(path, lines, at, 3)
-        if feature % 1 or not 1 <= feature <= _MAX_FEATURE:
+        if feature % 1 or not 1 <= feature <= MAX_INDEX:
             raise DataError(f"{path}, line {at}: features are counted from 1, found {feature:g}.")
         if dataset.fixed_width and feature > dataset.X.shape[1]:
             raise DataError(

@@ -20,10 +20,11 @@ from maxmargin.formulations import c_svc, nu_svc
 from maxmargin.solution import Status
 from maxmargin.warn import warn_user
 
-# The ρ of a ν-SVC is at least this multiple of tol, or it is solved again with a part of tol.
-_MARGIN = 10.0
-_LOWER_TOL = 1e-3
-_ROUNDING = 1e-13
+# The ρ of a ν-SVC is at least this multiple of tol, or it is solved again with this part of tol.
+_LEAST_RHO_IN_TOL = 10.0
+_LOWER_PART_OF_TOL = 1e-3
+# A violation or a ρ, both of the scale of decision values, that is nothing but rounding.
+_ROUNDING_OF_RHO = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ class NuBinaryTask(BinaryTask):
                     "function is arbitrary; raise nu or change the kernel.",
                     UserWarning,
                 )
-            rho = max(rho, outcome.kkt_violation, _ROUNDING)
+            rho = max(rho, outcome.kkt_violation, _ROUNDING_OF_RHO)
         return outcome.beta / rho, outcome.intercept / rho
 
     def judged(self, problem, outcome, tol):
@@ -78,10 +79,13 @@ class NuBinaryTask(BinaryTask):
 
         The decision function is divided by ρ, and the violation with it.
         """
-        small = self._rho(outcome) < _MARGIN * run.tol and outcome.kkt_violation > _ROUNDING
+        small = (
+            self._rho(outcome) < _LEAST_RHO_IN_TOL * run.tol
+            and outcome.kkt_violation > _ROUNDING_OF_RHO
+        )
         if not small or outcome.status != Status.CONVERGED or run.tol < tol:
             return None
-        return problem, replace(run, start=outcome.beta, tol=_LOWER_TOL * run.tol)
+        return problem, replace(run, start=outcome.beta, tol=_LOWER_PART_OF_TOL * run.tol)
 
     def quantities(self, outcome):
         rho = self._rho(outcome)

@@ -6,9 +6,10 @@ import numpy as np
 
 from maxmargin.sklearn_private import safe_split
 
+# Folds of the cross-validation, and errors of more than so many standard deviations, which do
+# not count; both as in LIBSVM.
 _FOLDS = 5
-# Errors of more than so many standard deviations do not count, as in LIBSVM.
-_FAR = 5.0
+_MAX_DEVIATIONS = 5.0
 
 
 def fit_noise(model, X, y, seed: int | None = None) -> float:
@@ -30,4 +31,4 @@ def fit_noise(model, X, y, seed: int | None = None) -> float:
         held_out, truth = safe_split(plain, X, y, test_on, fit_on)
         errors[test_on] = np.abs(truth - fitted.predict(held_out))
     deviation = np.sqrt(2.0) * errors.mean()
-    return float(errors[errors <= _FAR * deviation].mean())
+    return float(errors[errors <= _MAX_DEVIATIONS * deviation].mean())

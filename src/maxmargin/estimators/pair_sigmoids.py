@@ -10,10 +10,11 @@ import numpy as np
 from maxmargin import sklearn_private
 from maxmargin.sklearn_private import safe_split
 
-# LIBSVM's constants: the least probability of a pair, and when coupling has converged.
-_LEAST = 1e-7
-_COUPLED = 0.005
-_ROUNDS = 100
+# LIBSVM's constants: the least probability of a pair; the error of coupling times the number of
+# classes at which it has converged, and its iterations at most; folds of the cross-validation.
+_LEAST_PROBABILITY = 1e-7
+_COUPLING_TOL = 0.005
+_COUPLING_ITERATIONS = 100
 _FOLDS = 5
 _TILE = 2**21  # numbers of the tables that a tile of samples takes
 
@@ -34,7 +35,7 @@ class PairSigmoids:
         from scipy.special import expit
 
         of_first = expit(-(self.slopes * decisions + self.offsets))
-        of_first = np.clip(of_first, _LEAST, 1.0 - _LEAST)
+        of_first = np.clip(of_first, _LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY)
         if n_classes == 2:
             return np.hstack([of_first, 1.0 - of_first])
         size = max(1, _TILE // n_classes**2)
@@ -98,10 +99,10 @@ def _coupled(of_first: np.ndarray, n_classes: int) -> np.ndarray:
     Q[:, range(n_classes), range(n_classes)] = (r**2).sum(axis=1)
     p = np.full((n_samples, n_classes), 1.0 / n_classes)
     left = np.arange(n_samples)
-    for _ in range(max(_ROUNDS, n_classes)):
+    for _ in range(max(_COUPLING_ITERATIONS, n_classes)):
         Qp = np.einsum("sij,sj->si", Q[left], p[left])
         pQp = np.einsum("si,si->s", p[left], Qp)
-        wrong = np.abs(Qp - pQp[:, np.newaxis]).max(axis=1) >= _COUPLED / n_classes
+        wrong = np.abs(Qp - pQp[:, np.newaxis]).max(axis=1) >= _COUPLING_TOL / n_classes
         left, Qp, pQp = left[wrong], Qp[wrong], pQp[wrong]
         if not len(left):
             break

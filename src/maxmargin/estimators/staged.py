@@ -8,6 +8,7 @@ import numpy as np
 
 from maxmargin.parallel import split
 
+# Stages whose decision values are one matrix product.
 _STAGES_AT_ONCE = 64
 
 

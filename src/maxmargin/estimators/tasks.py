@@ -16,9 +16,9 @@ if TYPE_CHECKING:  # kernels, and with them the compiler, are loaded with the fi
     from maxmargin.training.boundary import Outcome
 
 # Part of ‖β‖₁ within which a limit on it counts as met.
-_ROUNDING = 1e-9
+_ROUNDING_OF_LIMIT = 1e-9
 # Part of a decision value that its rounding may be.
-_ON_BOUNDARY = 1e-11
+_ROUNDING_OF_DECISION = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class NuRegression(Task):
         return self.nu * float(problem.upper.sum())
 
     def _exceeds(self, problem, beta) -> bool:
-        return float(np.abs(beta).sum()) > self._limit(problem) * (1 + _ROUNDING)
+        return float(np.abs(beta).sum()) > self._limit(problem) * (1 + _ROUNDING_OF_LIMIT)
 
 
 def _tube(levels: tuple[float, ...]) -> float:
@@ -152,7 +152,7 @@ class OneClass(Task):
 
     def answer(self, outcome):
         # Free support vectors are on the boundary: they count as inliers, whatever the rounding.
-        rounding = _ON_BOUNDARY * abs(outcome.intercept)
+        rounding = _ROUNDING_OF_DECISION * abs(outcome.intercept)
         return outcome.beta, outcome.intercept + outcome.kkt_violation + rounding
 
     def quantities(self, outcome):

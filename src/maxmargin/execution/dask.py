@@ -16,6 +16,7 @@ from distributed import Client, Event, Future, get_client, get_worker, wait
 from maxmargin.execution.executors import Executor
 from maxmargin.parallel import n_cores, session
 
+# Seconds between two questions to the cluster.
 _ASK_INTERVAL = 0.5
 # How long and how often a worker that came later tries to get the samples from another.
 _TRANSFER_SECONDS = 30

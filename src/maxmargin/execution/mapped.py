@@ -14,6 +14,7 @@ try:
 except ImportError:  # joblib before 1.6 brought its own copy
     from joblib.externals.cloudpickle import dumps
 
+# Bytes: a line of the processor's cache, and the widest vector register.
 _ALIGNMENT = 64
 
 

@@ -13,7 +13,6 @@ from maxmargin.io import text_blocks
 from maxmargin.io.files import DataError, brief
 from maxmargin.io.schema import shown
 
-_MAX_INDEX = 2**31 - 1
 _MAX_DIGITS = 20  # of an index; Python refuses to read numbers of thousands of them
 
 
@@ -114,9 +113,11 @@ def problem_of(fields: list[bytes], first_index: int, *, queries: bool = True) -
         index, colon, value = pair.partition(":")
         if not colon or not (index.isascii() and index.isdecimal()):
             return f"expected index:value, found {shown(pair)}."
-        if len(index) > _MAX_DIGITS or int(index) > _MAX_INDEX:
+        if len(index) > _MAX_DIGITS or int(index) > text_blocks.MAX_INDEX:
             text = index if len(index) <= _MAX_DIGITS else f"{index[:_MAX_DIGITS]}…"
-            return f"feature {text} is beyond the largest that can be read, {_MAX_INDEX}."
+            return (
+                f"feature {text} is beyond the largest that can be read, {text_blocks.MAX_INDEX}."
+            )
         if not _is_finite_number(value):
             return f"the value of feature {index} must be a finite number, not {shown(value)}."
         if int(index) < first_index:

@@ -38,7 +38,7 @@ from maxmargin.monitor import Progress
 from maxmargin.report import FitReport, ProblemReport, plain
 from maxmargin.solution import Status
 
-_VERSION = 1
+_VERSION = 1  # of the format; files of a later one are refused
 
 _LABEL = OneOf((Text(), Number(), Truth()))
 _PROBLEM = record_of(

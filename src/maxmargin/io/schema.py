@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 _KINDS = {"f": "numbers", "iu": "whole numbers", "U": "text", "biufU": "numbers or text"}
-_MAX_WHOLE = 2**63 - 1
+_MAX_WHOLE = 2**63 - 1  # of a 64-bit integer
 _SHOWN = 60  # characters of a wrong value
 
 

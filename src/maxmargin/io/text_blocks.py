@@ -14,8 +14,9 @@ from typing import IO, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+# Bytes that are read at a time.
 _BLOCK_BYTES = 2**20
-_MAX_INDEX = 2**31 - 1
+MAX_INDEX = 2**31 - 1  # of a feature: SciPy and scikit-learn count with 32 bits
 _MAX_DIGITS = 18  # of an index: more could not be summed up in 64 bits
 _COMMENT = re.compile(rb"#[^\n]*")
 _QUERY = re.compile(rb"^(\s*[^\s:]+[ \t]+)qid:\S+", re.MULTILINE)
@@ -44,7 +45,7 @@ def read(file: IO[bytes], first_index: int) -> tuple[sp.csr_array, np.ndarray]:
     blocks = [_block(text, first_index) for text in _texts(file)] or [_block(b"", first_index)]
     labels, counts, indices, values = (np.concatenate(parts) for parts in zip(*blocks))
     ends = np.concatenate([[0], np.cumsum(counts)])
-    if len(values) <= _MAX_INDEX:
+    if len(values) <= MAX_INDEX:
         ends = ends.astype(np.int32)
     width = int(indices.max()) + 1 if len(indices) else 1
     return sp.csr_array((values, indices, ends), shape=(len(labels), width)), labels
@@ -63,7 +64,7 @@ def _block(text: bytes, first_index: int) -> _Block:
     characters = np.frombuffer(text, np.uint8)
     begins_line, starts, colons = _structure(characters)
     indices = _whole_numbers(characters, starts, colons)
-    if len(indices) and not (first_index <= indices.min() and indices.max() <= _MAX_INDEX):
+    if len(indices) and not (first_index <= indices.min() and indices.max() <= MAX_INDEX):
         raise ValueError("a feature that cannot be read")
     rows = np.flatnonzero(begins_line)
     bounds = np.append(rows, len(begins_line)) - np.arange(len(rows) + 1)  # of pairs

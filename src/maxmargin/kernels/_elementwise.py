@@ -16,6 +16,7 @@ from numba.extending import overload
 
 from maxmargin.compiled import leaf, part_of
 
+# log₂ e, and ln 2 in two parts: k times the first is exact, so that x − k·ln 2 loses no digits.
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.693145751953125
 _LN2_LOW = 1.42860682030941723212e-6

@@ -11,6 +11,7 @@ from maxmargin.estimators.unwrap import Unwrapped, unwrap
 from maxmargin.plotting._fitted import as_fitted, at_bound, check_samples
 from maxmargin.plotting._style import colours, legend, pyplot, support_rings
 
+# Space around the samples, as part of their range.
 _MARGIN = 0.06
 # Decision values beyond this get the deepest shade: what matters lies about the margin, ±1.
 _DEEPEST = 3.0

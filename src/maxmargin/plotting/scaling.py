@@ -13,8 +13,8 @@ from maxmargin.estimators.unwrap import svm_of
 from maxmargin.plotting._style import colours, pyplot
 from maxmargin.sklearn_private import num_samples, safe_indexing
 
-_SIZES = 5
-_POINTS_FOR_EXPONENT = 3
+_SIZES = 5  # numbers of samples by default, each twice the one before
+_POINTS_FOR_EXPONENT = 3  # at least, of a line through them
 _LABELS = 6  # of numbers of samples that have room on the axis
 
 

@@ -19,7 +19,8 @@ from maxmargin.kernels.user_values import PrecomputedKernelMatrix, call_kernel
 from maxmargin.parallel import run_blocks, split
 from maxmargin.solvers.path import find_duplicates, submatrix
 
-_ROWS = 64
+# Rows of a kernel matrix that one task fills.
+_ROWS_PER_TASK = 64
 
 
 class KernelStore:
@@ -135,7 +136,7 @@ class KernelStore:
             kernel.from_products(values, norms[rows], norms)
             K[rows] = values
 
-        run_blocks(compute, split(self.n, _ROWS))
+        run_blocks(compute, split(self.n, _ROWS_PER_TASK))
         return K
 
 

@@ -15,6 +15,7 @@ from maxmargin.kernels.interface import KernelMatrix, put
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.parallel import split
 
+# Members of units whose kernel values are averaged at a time.
 _TILE_ROWS = 256
 
 

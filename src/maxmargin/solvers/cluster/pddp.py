@@ -21,7 +21,7 @@ _SMALL = 256
 _DIRECTION_TOL = 1e-2
 _LANCZOS_RESTARTS = 20
 # Scatter below this part of the squared norms is rounding: such rows are copies of each other.
-_ROUNDING = 1e-12
+_ROUNDING_OF_SCATTER = 1e-12
 
 
 def pddp(X, n_clusters: int, should_stop: Callable[[], object] = lambda: None) -> np.ndarray:
@@ -55,7 +55,7 @@ def _push(heap, X, number: int, members: np.ndarray) -> None:
     squares = float(squared_norms(rows).sum())
     mean = mean_row(rows)
     scatter = squares - len(members) * float(mean @ mean)
-    if len(members) > 1 and scatter > _ROUNDING * squares:
+    if len(members) > 1 and scatter > _ROUNDING_OF_SCATTER * squares:
         heappush(heap, (-scatter, number, members))
 
 

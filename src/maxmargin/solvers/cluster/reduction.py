@@ -8,14 +8,12 @@ import numpy as np
 
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
-from maxmargin.problem import Problem
+from maxmargin.problem import ROUNDING_OF_BOUND, Problem
 from maxmargin.run import Run
 from maxmargin.solvers.cluster.averaged_kernel import averaged_kernel
 
 # A C times kernel value up to which a problem is solved at once, not by continuation.
 EASY_C = 100.0
-# Part of a bound within which a β is at it.
-ROUNDING = 1e-12
 # Reduced problems up to this size are solved with float64 kernel values, whatever the whole has:
 # where C is large, float32 ones cost more steps than they save time.
 _DOUBLE_PRECISION_BYTES = 2**29
@@ -134,7 +132,7 @@ class Reduction:
         A mean that is not at its bound does not stand for boundary support vectors, nor
         a pseudo-centre that is at its own for samples that are no support vectors.
         """
-        at_bound = np.abs(beta) >= (1 - ROUNDING) * self.bound
+        at_bound = np.abs(beta) >= (1 - ROUNDING_OF_BOUND) * self.bound
         return np.where(self.is_mean, ~at_bound, self.stands_for_cluster & at_bound)[self.owner]
 
     def expansion(self, beta: np.ndarray) -> np.ndarray:

@@ -15,6 +15,8 @@ from maxmargin.optimality import Certificate, certify
 from maxmargin.problem import Problem
 from maxmargin.solvers.common.bordered import BorderedSystem, Cholesky
 
+# Systems that are solved at most, each without the sample whose bound the one before met, and
+# solutions of each: the first and its iterative refinements.
 _ROUNDS = 20
 _REFINEMENTS = 3
 # A sum of squared errors that is nothing but rounding.

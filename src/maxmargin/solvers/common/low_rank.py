@@ -8,6 +8,7 @@ from scipy.linalg import get_blas_funcs, get_lapack_funcs
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import blas_threads
 
+# Candidates for the next columns of the factor.
 _BLOCK = 128
 # A look at so many samples tells the decay; all samples have this many times their rank.
 _PROBE_SAMPLES = 256

@@ -25,8 +25,10 @@ SECOND_ORDER, MAXIMAL_VIOLATING_PAIR, EXHAUSTIVE = 0, 1, 2
 # indefinite kernels have such pairs, and so do equal samples. Single precision loses more of it.
 LEAST_CURVATURE = 1e-12
 LEAST_CURVATURE_SINGLE = 1e-7
-TINY = 1e-30
+TINY = 1e-30  # a curvature where all kernel values are zero
+# Samples of a block: four arrays of this length fit the first-level cache.
 _BLOCK = 512
+# Beyond every place in a block; below it float32 has all whole numbers.
 _NOWHERE = np.float32(2**24)
 _FAST = {"nnan", "nsz", "contract", "arcp", "reassoc"}
 

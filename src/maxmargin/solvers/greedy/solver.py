@@ -21,7 +21,7 @@ from maxmargin.solvers.greedy.steps import (
 )
 
 # A residual up to this is the rounding of float32 kernel values, not a reason for a step.
-_ROUNDING = 1e-6
+_ROUNDING_OF_RESIDUAL = 1e-6
 # Kernel values up to which a certificate is cheap (a fraction of a second).
 _CHEAP_CERTIFICATE = 2**25
 _MAX_SWEEPS = 1000
@@ -116,7 +116,7 @@ class _GreedyRun:
     def __init__(self, problem: Problem, run: Run, options: GreedyStagewise):
         self.problem, self.run, self.monitor, self.options = problem, run, run.monitor, options
         self.constant = 1.0 if options.intercept else 0.0
-        self.threshold = run.tol if options.backfit else _ROUNDING
+        self.threshold = run.tol if options.backfit else _ROUNDING_OF_RESIDUAL
         self.rows = row_source(problem, run.cache_bytes, options.panel)
         self.limit = problem.n if options.max_support is None else options.max_support
         self.held_out = _held_out(problem, run.random_state, options.validation)

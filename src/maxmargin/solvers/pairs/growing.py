@@ -24,6 +24,7 @@ from maxmargin.solvers.pairs.problems import (
 
 # Steps per sample after which those at rest are left out: fewer than from a start at zero.
 _STEPS_PER_SAMPLE = 1
+# A zero whose type is that of a count, see `solve_one`.
 _ZERO = np.int64(0)
 # Nothing is computed on demand.
 _NO_SOURCE = None, None, None, (0.0, 0, 0.0, 0.0, 0)

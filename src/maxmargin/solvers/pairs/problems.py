@@ -10,6 +10,7 @@ import numpy as np
 from maxmargin import constants, optimality
 from maxmargin.compiled import inner, leaf, part_of
 from maxmargin.optimality import FEASIBLE
+from maxmargin.problem import ROUNDING_OF_BOUND, ROUNDING_OF_SUM
 from maxmargin.solvers.pairs.rows import fetch
 from maxmargin.solvers.pairs.steps import (
     LIMIT,
@@ -28,18 +29,17 @@ CONVERGED, STEP_LIMIT, HARD, MANY_STEPS = 0, 1, 2, 3
 # Kernel values that the steps of one problem may read, about 0.1 s.
 STEP_BUDGET = 50_000_000
 # How often the steps begin again from an exact residual.
-_PASSES = 5
+_MAX_PASSES = 5
 # Kernel values that steps read in the time of second-order steps of the block method, which are
 # faster where pair steps crawl.
 _READ_BEFORE_HARD = 6_000_000
 # Part of tol that counts as the exact optimum, and the steps per sample that may lead there: a
 # problem that takes more is left to the solution of a linear system.
-_EXACT = 1e-9
-_STEPS_TO_EXACT = 300
-_ULPS = 8.0
-# Part of its range within which a β of a start is put on its bound, and of Σ|β| that is rounding.
-_SNAP = 1e-12
-_ROUNDING = 1e-14
+_EXACT_PART_OF_TOL = 1e-9
+_STEPS_PER_SAMPLE_TO_EXACT = 300
+# Rounding of a residual, in units in the last place of Σ|β| times the largest kernel value.
+_UNITS_OF_RESIDUAL = 8.0
+# A zero whose type is that of a count, see `solve_one`.
 _ZERO = np.int64(0)
 _EPSILON = float(np.finfo(np.float64).eps)
 
@@ -165,7 +165,7 @@ def _make_feasible(beta, lower, upper):
     """Put a start within its bounds, and shrink the side whose sum is the larger one."""
     positive, negative = 0.0, 0.0
     for t in range(beta.size):
-        near = _SNAP * (upper[t] - lower[t])
+        near = ROUNDING_OF_BOUND * (upper[t] - lower[t])
         beta[t] = min(max(beta[t], lower[t]), upper[t])
         if beta[t] - lower[t] <= near:
             beta[t] = lower[t]
@@ -173,7 +173,7 @@ def _make_feasible(beta, lower, upper):
             beta[t] = upper[t]
         positive += max(beta[t], 0.0)
         negative -= min(beta[t], 0.0)
-    if abs(positive - negative) <= _ROUNDING * (positive + negative):
+    if abs(positive - negative) <= ROUNDING_OF_SUM * (positive + negative):
         return
     least = min(positive, negative)
     for t in range(beta.size):
@@ -220,15 +220,15 @@ def solve_one(
         violation, level = violation_and_intercept(beta, residual, lower, upper)
         if violation <= tol and refine and not known:
             refine, worst = False, np.inf
-            tol = max(_EXACT * tol, _rounding_of_residual(beta, diagonal))
-            budget = min(budget, (steps + _STEPS_TO_EXACT * n) * n)
+            tol = max(_EXACT_PART_OF_TOL * tol, _rounding_of_residual(beta, diagonal))
+            budget = min(budget, (steps + _STEPS_PER_SAMPLE_TO_EXACT * n) * n)
         if violation <= tol and not known:
             return CONVERGED, steps, computed
         if steps >= max_steps:
             return STEP_LIMIT, steps, computed
         if reason == OPTIMAL and all_moved and not known:  # but for what the steps' residual lacks
             passes += 1
-            if not violation < worst or passes > _PASSES:
+            if not violation < worst or passes > _MAX_PASSES:
                 return HARD, steps, computed
             worst = violation
         allowed = min(budget // n, _steps_before_hard(n)) - steps
@@ -263,14 +263,13 @@ def _turn(
     why they ended, steps, whether all samples took part, first free place, rows that the problem
     has, values computed
     """
-    if shrinking is not None:
-        if reason == LIMIT:
-            why, taken = steps_of_active(
-                place, vectors, level, violation, rows, memory, on_demand, shared_at, ready, source,
-                features, target, most,
-            )  # fmt: skip
-            if taken > 0:
-                return why, taken, False, free, fetched, _ZERO
+    if shrinking is not None and reason == LIMIT:
+        why, taken = steps_of_active(
+            place, vectors, level, violation, rows, memory, on_demand, shared_at, ready, source,
+            features, target, most,
+        )  # fmt: skip
+        if taken > 0:
+            return why, taken, False, free, fetched, _ZERO
     why, taken, free, fetched, values = pair_steps(
         place, vectors, rows, memory, on_demand, shared_at, ready, free, stop, source, features,
         fetched, target, most,
@@ -330,7 +329,7 @@ def _rounding_of_residual(beta, diagonal):
     for t in range(beta.size):
         largest = max(largest, abs(diagonal[t]))
         total += abs(beta[t])
-    return _ULPS * _EPSILON * total * np.float64(largest)
+    return _UNITS_OF_RESIDUAL * _EPSILON * total * np.float64(largest)
 
 
 @inner(fastmath={"contract", "nsz"})

@@ -24,6 +24,7 @@ from maxmargin.solvers.common.pair_steps import (
 from maxmargin.solvers.common.shrinking import settled_samples
 from maxmargin.solvers.pairs.rows import fetch
 
+# Samples of a block: four arrays of this length fit the first-level cache.
 _BLOCK = 512
 # Up to this many samples plain loops are faster than vectors, whose slices have to be made.
 SMALL = 32
@@ -31,6 +32,7 @@ SMALL = 32
 _MOST_ACTIVE = 1024
 # Why the steps ended: within tol; at the limit; without memory for a row, or beyond the budget.
 OPTIMAL, LIMIT, TOO_MUCH = 0, 1, 2
+# A zero whose type is that of a count, see `solve_one`.
 _ZERO = np.int64(0)
 _settled_samples = part_of(settled_samples)
 

@@ -16,10 +16,11 @@ from maxmargin.run import Run
 from maxmargin.solution import Status
 from maxmargin.solvers.path.solver import PathSolver
 
+# Row cache of the full solver that takes over, at most.
 _CACHE_BYTES = 512 * 2**20
 # Part of tol that rounding of the stored kernel values may cost the running residual. The largest
 # of many errors is some standard deviations away, hence less than what the steps leave of tol.
-_ROUNDING = 0.25 * (1.0 - constants.TARGET)
+_ROUNDING_PART_OF_TOL = 0.25 * (1.0 - constants.TARGET)
 # Exact residuals that are computed for one point before a full solver is asked.
 _CORRECTIONS = 6
 
@@ -121,7 +122,7 @@ class RegularisationPath:
         # Of samples with the same kernel values only the sum counts.
         net = np.bincount(self._duplicates, self._state.beta - self._state.exact)
         rounding = float(np.finfo(self.kernel.dtype).eps) / 4 * self.kernel.scale
-        return rounding * float(np.linalg.norm(net)) <= _ROUNDING * self.tol
+        return rounding * float(np.linalg.norm(net)) <= _ROUNDING_PART_OF_TOL * self.tol
 
     def _correct(self, problem: Problem) -> None:
         self._state = self._from_scratch(problem, self.beta)

@@ -23,15 +23,17 @@ from maxmargin.solvers.common.newton import newton_change
 from maxmargin.solvers.common.pair_steps import penalties_of, steps_on_block
 from maxmargin.solvers.decomposition import Decomposition
 
-# A round takes the free samples and the nearest to the margin: so many times the free ones.
-_ACTIVE_FACTOR, _LEAST_ACTIVE = 1.3, 768
+# A round takes the free samples and the nearest to the margin: this many times the free ones, and
+# at least so many.
+_ACTIVE_PER_FREE, _LEAST_ACTIVE = 1.3, 768
 # From this part of all samples on, picking some of them costs more than it saves.
 _NEARLY_ALL = 0.7
+# SMO steps of a round at least, and what a Newton step that failed counts as.
 _LEAST_STEPS = 2_000
 # Rounds end after so many nanoseconds, so that an interrupt is served.
-_ROUND = 2e8
+_ROUND_NANOSECONDS = 2e8
 # Steps for one C after which the block method takes over, which has more than SMO steps.
-_PATIENCE = 200_000
+_MAX_STEPS_PER_C = 200_000
 
 
 class PathSolver(Solver):
@@ -81,7 +83,7 @@ class _PathRun:
             stop = monitor.should_stop(self.steps)
             if stop is not None:
                 return self._solution(stop)
-            if self.steps > _PATIENCE:
+            if self.steps > _MAX_STEPS_PER_C:
                 return self._hand_over()
             self._round(self._near_margin())
 
@@ -99,7 +101,7 @@ class _PathRun:
         n = len(self.beta)
         lower, upper = self.problem.pieces(self.beta)
         free = (self.beta > lower) & (self.beta < upper)
-        count = max(_LEAST_ACTIVE, int(_ACTIVE_FACTOR * np.count_nonzero(free)))
+        count = max(_LEAST_ACTIVE, int(_ACTIVE_PER_FREE * np.count_nonzero(free)))
         if count >= _NEARLY_ALL * n or not self.beta.any():
             return np.arange(n)
         grow, shrink = penalties_of(
@@ -116,7 +118,7 @@ class _PathRun:
         beta, residual = self.beta[active], self.residual[active]
         lower, upper = self.lower[active], self.upper[active]
         newton = self._newton_cost(active, beta)
-        cost = min(max(newton, costs.pair_steps(n, _LEAST_STEPS)), _ROUND)
+        cost = min(max(newton, costs.pair_steps(n, _LEAST_STEPS)), _ROUND_NANOSECONDS)
         tol = (
             self.target
             if everything

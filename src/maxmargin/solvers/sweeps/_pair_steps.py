@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+# What stands for a curvature that is not positive, as in sweeps.cu.
 _LEAST_CURVATURE = 1e-12
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+# Passes of the descent at most, and the change of θ at which it ends: lengths need not be exact.
 _PASSES = 200
 _PRECISION = 1e-3
 

@@ -18,16 +18,16 @@ from maxmargin.solvers.sweeps.partition import landmarks_of, neighbour_order
 # Orders of neighbours that are used in turn, and sweeps with each before the next.
 _ORDERS = 4
 _SWEEPS_PER_ORDER = 4
-# Of the violation of all samples: what a sample must violate to enter a sweep, and what a free
-# sample counts in addition, since it would undo its neighbours' steps if it were left out.
-_LEAST_VIOLATION = 0.05
-_BONUS_OF_FREE = 0.1
+# Parts of the violation of all samples: what a sample must violate to count as violating, and what
+# a free sample counts in addition, since it would undo its neighbours' steps if it were left out.
+LEAST_VIOLATION = 0.05
+BONUS_OF_FREE = 0.1
 # A working set is optimised to this part of its violation.
 _INNER_TOLERANCE = 0.1
 # The proximal term of Newton steps, relative to the mean diagonal of K: the first, the least and
 # the largest; the factor by which it falls where steps are too short, and the one that it keeps
 # from a term that failed.
-PROXIMAL = 0.03
+FIRST_PROXIMAL = 0.03
 _LEAST_PROXIMAL = 1e-10
 _LARGEST_PROXIMAL = 1.0
 _PROXIMAL_FALL = 30.0
@@ -40,14 +40,14 @@ _VERY_SLOW = 0.5
 _MATRICES = 1.5
 # How much more than was spent on sweeps a Newton step may cost, once its samples are counted.
 _OVERRUN = 2.0
-# Part of the cost of a Newton step that is spent on sweeps before the first, and the most before
+# Cost of sweeps before a Newton step, in costs of that step: before the first, and at most before
 # the next.
 _FIRST_WAIT = 4.0
-# The same where violations are no longer large, and hardly more samples violate than are free: the
-# free set is then about right.
+_LONGEST_WAIT = 8.0
+# The same where violations are no longer large, and at most this many times the free samples take
+# part: the free set is then about right.
 _NEARLY_FREE = 1.2
 _SHORT_WAIT = 0.5
-_LONGEST_WAIT = 8.0
 
 
 class MatrixRun:
@@ -71,7 +71,7 @@ class MatrixRun:
         rng: np.random.Generator,
         should_stop: Callable[[], bool],
         scale: float = 1.0,
-        proximal: float = PROXIMAL,
+        proximal: float = FIRST_PROXIMAL,
         large: float = 1.0,
     ):
         self.backend, self.K, self.at = backend, K, at
@@ -81,7 +81,7 @@ class MatrixRun:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._rng, self._should_stop = rng, should_stop
         self._orders: list[Array] = []
-        self._least = _LEAST_VIOLATION
+        self._least = LEAST_VIOLATION
         # Costs since the last Newton step, and how much of the cost of one must be spent on sweeps
         # before it is tried.
         self._spent, self._wanted = 0.0, _FIRST_WAIT
@@ -127,7 +127,7 @@ class MatrixRun:
         """Optimise many working sets at once, and go as far as they agree."""
         backend, at = self.backend, self.at
         self.n_sweeps += 1
-        least, bonus = self._least * state.violation, _BONUS_OF_FREE * state.violation
+        least, bonus = self._least * state.violation, BONUS_OF_FREE * state.violation
         shift = self._rng.random()
         index, self._n_chosen = backend.working_sets(at, self._order(), state, least, bonus, shift)
         change = backend.pair_steps(self.K, at, index, state.intercept, _INNER_TOLERANCE, 0.3 * tol)
@@ -136,7 +136,7 @@ class MatrixRun:
         lengths = step_lengths(np.ascontiguousarray(both[:, :-1]), both[:, -1].copy())
         self._spent += backend.sweep_cost(float(index.size) * self.n)
         # Sets whose samples all want to grow, or to shrink, cannot move: then small violators help.
-        self._least = _LEAST_VIOLATION if lengths.any() else 0.0
+        self._least = LEAST_VIOLATION if lengths.any() else 0.0
         if not lengths.any():
             return False
         backend.move(at, index, change, products, lengths)
@@ -205,7 +205,7 @@ class MatrixRun:
         can_grow, can_shrink = at.beta < at.upper, at.beta > at.lower
         pull = at.residual - state.intercept
         free, violating = can_grow & can_shrink, np.where(pull > 0, can_grow, can_shrink)
-        wanted = free | (violating & (np.abs(pull) > _LEAST_VIOLATION * state.violation))
+        wanted = free | (violating & (np.abs(pull) > LEAST_VIOLATION * state.violation))
         count = int(np.count_nonzero(wanted))
         wait = self._wait(count, state)
         if wait and self.backend.newton_cost(count) > _OVERRUN * self._spent / wait:

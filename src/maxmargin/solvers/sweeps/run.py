@@ -12,11 +12,17 @@ from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Status
 from maxmargin.solvers.sweeps.backend import Array, Backend, State, Variables
-from maxmargin.solvers.sweeps.matrix_run import PROXIMAL, MatrixRun
+from maxmargin.solvers.sweeps.matrix_run import (
+    BONUS_OF_FREE,
+    FIRST_PROXIMAL,
+    LEAST_VIOLATION,
+    MatrixRun,
+)
 from maxmargin.solvers.sweeps.partition import landmarks_of, neighbour_order
 
 # Part of the memory that the kernel matrix of the samples in memory may take.
 _SHARE_OF_MATRIX = 0.65
+# Samples that are in memory in any case.
 _LEAST_IN_MEMORY = 512
 # Where not all samples are in memory, the samples in memory are optimised to this part of their
 # first violation before the others are updated; the second where all violators are in memory.
@@ -28,19 +34,16 @@ _GROWTH = 4
 _LEVELS = 2
 _LEAST_PART = 15000
 _IN_MEMORY_FOR_EACH = 8
-# What counts as violating, as part of the largest violation.
-_LEAST_VIOLATION = 0.05
 # A sample nearly violates where it lacks less than this part of the largest violation.
 _NEAR = 0.5
 # Up to this part of the samples in memory is exchanged in place: columns are slow to write.
 _FEW = 0.1
-# Where free samples are many, what each counts more than its violation, as part of all.
-_BONUS_OF_FREE = 0.1
 # Violations above this many tol are updated in working precision; those below from scratch.
 _PRECISE_BELOW = 30.0
-# Certificates without a gain beyond rounding or a halved violation before the solver gives up.
-_ROUNDING = 1e-13
-_PATIENCE = 4
+# Part of the objective that is rounding, and certificates without a gain beyond it or a halved
+# violation before the solver gives up.
+_ROUNDING_OF_OBJECTIVE = 1e-13
+_FAILURES_ALLOWED = 4
 
 
 class SweepRun:
@@ -131,10 +134,10 @@ class SweepRun:
                 continue
             if self.exact or self.backend.precise:
                 objective = self._objective()
-                gained = lowest - objective > _ROUNDING * abs(objective)
+                gained = lowest - objective > _ROUNDING_OF_OBJECTIVE * abs(objective)
                 failures = 0 if gained or state.violation < 0.5 * best else failures + 1
                 best, lowest = min(best, state.violation), min(lowest, objective)
-                if failures > _PATIENCE:
+                if failures > _FAILURES_ALLOWED:
                     return Status.STALLED
             status = self._pass(state, self.tol * (0.5 if failures else 1.0))
             if status is not None:
@@ -196,7 +199,7 @@ class SweepRun:
 
     def _begin(self, members: np.ndarray) -> None:
         """A kernel matrix in memory. Neighbours are put side by side, so that sets read less."""
-        backend, proximal = self.backend, PROXIMAL
+        backend, proximal = self.backend, FIRST_PROXIMAL
         if self._inner is not None:
             proximal = self._inner.proximal
             self._inner.release()  # before the next matrix takes its memory
@@ -261,8 +264,8 @@ class SweepRun:
         pull = at.residual - state.intercept
         score = np.maximum(np.where(can_grow, pull, -np.inf), np.where(can_shrink, -pull, -np.inf))
         few = 2 * state.n_free <= self.in_memory
-        score[can_grow & can_shrink] += (1.0 if few else _BONUS_OF_FREE) * state.violation
-        n_wanted = int(np.count_nonzero(score > _LEAST_VIOLATION * state.violation))
+        score[can_grow & can_shrink] += (1.0 if few else BONUS_OF_FREE) * state.violation
+        n_wanted = int(np.count_nonzero(score > LEAST_VIOLATION * state.violation))
         enough = _IN_MEMORY_FOR_EACH * int(np.count_nonzero(score > 0.0))
         size = min(len(candidates), self.in_memory, max(enough, _LEAST_PART))
         order = np.argpartition(-score, size - 1)[:size]
