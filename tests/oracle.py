@@ -51,7 +51,7 @@ def primal_objective(K, y, alpha, costs, intercept):
 def solve_dual(K, y, costs, tol=1e-10, max_steps=200_000):
     """α of the optimum, by the plainest sequential minimal optimisation there is.
 
-    Each step takes the maximal violating pair; nothing is cached or set aside, and
+    Each step takes the maximal violating pair; nothing is cached or shrunk, and
     the gradient is computed anew every few hundred steps.
     """
     y, costs = np.asarray(y, float), np.asarray(costs, float)

@@ -165,7 +165,7 @@ def test_newton_declines_a_kernel_that_is_not_positive_definite():
 
 @pytest.mark.parametrize("C", [1.0, 1e4])
 def test_low_rank_passes_solve_for_the_active_samples(C):
-    """From a start whose sum is not zero, as where samples were set aside."""
+    """From a start whose sum is not zero, as where samples were left out."""
     X, y = two_gaussians(400)
     problem = problem_of(X, y, C)
     beta = 0.1 * problem.upper
@@ -264,7 +264,7 @@ def test_a_rough_pass_is_left_where_the_factor_lacks_too_much(monkeypatch):
 
 
 def test_a_working_set_does_not_outlive_its_samples(monkeypatch):
-    """Samples may be set aside for a low-rank step that is then not taken."""
+    """Samples may be left out for a low-rank step that is then not taken."""
     seen = []
     select = ActiveSet.select
 

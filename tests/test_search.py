@@ -327,7 +327,7 @@ class Path:
     def __init__(self, X, y, gamma):
         distinct, which = np.unique(X, axis=0, return_inverse=True)
         which = which.ravel()  # a column with NumPy 2.0
-        self.K = rbf_kernel(distinct, gamma=gamma)[which][:, which]  # twins to the bit
+        self.K = rbf_kernel(distinct, gamma=gamma)[which][:, which]  # duplicates to the bit
         self.signs = np.where(y == 1, 1.0, -1.0)
         self.kernel = PrecomputedKernelMatrix(np.ascontiguousarray(self.K))
         self.path = RegularisationPath(self.kernel, find_duplicates(self.K), 1e-3, Interrupt())
@@ -339,13 +339,13 @@ class Path:
         return self.path.beta
 
 
-def test_twins_are_samples_with_the_same_kernel_values(noisy):
+def test_duplicates_are_samples_with_the_same_kernel_values(noisy):
     X, _ = noisy
     K = rbf_kernel(X)
     K = 0.5 * (K + K.T)
     groups = np.unique(X, axis=0, return_inverse=True)[1].ravel()
-    twins = find_duplicates(np.round(K, 6))
-    assert np.array_equal(twins[:, None] == twins, groups[:, None] == groups)
+    duplicates = find_duplicates(np.round(K, 6))
+    assert np.array_equal(duplicates[:, None] == duplicates, groups[:, None] == groups)
     assert len(np.unique(find_duplicates(rbf_kernel(X[:50] + np.arange(50)[:, None])))) == 50
 
 
@@ -363,7 +363,7 @@ def test_path_is_optimal_at_every_cost(gamma, noisy):
 
 
 def test_a_solution_that_no_cost_changes_costs_nothing(noisy):
-    """Contradicting twins stay at their bounds for ever, and must not spoil it."""
+    """Contradicting duplicates stay at their bounds for ever, and must not spoil it."""
     path = Path(*noisy, 20.0)
     beta = path.solve(100.0)
     assert np.abs(beta).max() == 100.0

@@ -93,7 +93,7 @@ def test_shrinking_sets_samples_aside_and_brings_them_back():
 
 
 def test_shrinking_never_drops_a_sample_that_can_move():
-    """Only samples at a bound, pulled outwards beyond all possible partners, are set aside."""
+    """Only samples at a bound, pulled outwards beyond all possible partners, are shrunk."""
     X, labels = overlapping()
     problem = problem_of(X, labels)
     alpha = oracle.solve_dual(oracle.kernel_values(X, X, gamma=0.5), labels, np.ones(200), 1e-8)

@@ -30,7 +30,7 @@ def diabetes():
 
 
 @pytest.fixture(scope="module")
-def twins():
+def duplicates():
     """Every fifth sample twice, with another target."""
     X, y = make_friedman1(150, noise=1.0, random_state=0)
     X, y = np.vstack([X, X[::5]]), np.concatenate([y, y[::5] + 1.0])
@@ -43,7 +43,7 @@ def compare(grid, data, **options):
 
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-@pytest.mark.parametrize("data", ["diabetes", "twins"])
+@pytest.mark.parametrize("data", ["diabetes", "duplicates"])
 def test_same_results_as_grid_search(data, container, request):
     X, y = request.getfixturevalue(data)
     X, y = X[:250], y[:250]
@@ -161,8 +161,8 @@ def test_what_the_shared_way_cannot_solve_is_fitted_alone(diabetes, monkeypatch)
 
 
 @pytest.mark.parametrize("gamma", [0.01, 0.3, 20.0])
-def test_path_is_optimal_at_every_cost_and_epsilon(gamma, twins):
-    X, y = twins
+def test_path_is_optimal_at_every_cost_and_epsilon(gamma, duplicates):
+    X, y = duplicates
     K = rbf_kernel(X, gamma=gamma)
     kernel = PrecomputedKernelMatrix(K)
     path = RegularisationPath(kernel, np.arange(len(y)), 1e-3, Interrupt())
@@ -178,8 +178,8 @@ def test_path_is_optimal_at_every_cost_and_epsilon(gamma, twins):
             assert grow[beta < C].max() - shrink[beta > -C].min() <= 1e-3
 
 
-def test_scores_do_not_depend_on_threads(twins):
-    one, two = (SVRSearch(GRID, cv=3, n_jobs=n).fit(*twins) for n in (1, 2))
+def test_scores_do_not_depend_on_threads(duplicates):
+    one, two = (SVRSearch(GRID, cv=3, n_jobs=n).fit(*duplicates) for n in (1, 2))
     np.testing.assert_array_equal(
         one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"]
     )

@@ -34,7 +34,7 @@ def overlapping():
 
 @pytest.mark.parametrize(("scale", "C"), [(1, 1.0), (1, 1e4), (1000, 1.0), (1e-4, 1e4)])
 def test_unscaled_data_converge(scale, C):
-    """Features between 0.001 and 4,000: pair steps alone take tens of millions of steps."""
+    """Features between 0.001 and 4,000: SMO steps alone take tens of millions of steps."""
     X, y = load_breast_cancer(return_X_y=True)
     model = SVC(kernel="linear", C=C, **GUARD).fit(scale * X, y)
     assert model.fit_report_.status == "converged"

@@ -39,7 +39,7 @@ PARTS = ("covtype", "shuttle", "cluster")
 
 
 def covtype(folder: Path, rows: int):
-    """`rows` training and as many test rows, drawn by lot from all of Forest CoverType."""
+    """`rows` training and as many test rows, drawn at random from all of Forest CoverType."""
     X, y = load(folder, "covtype")
     X = scale_unit(X.toarray())
     chosen = np.random.RandomState(0).permutation(len(y))[: 2 * rows]

@@ -73,7 +73,7 @@ def variants() -> dict:
     """What is replaced, for each column of the table."""
     return {
         "as it is": [],
-        "instead of pair steps": [patch.object(ActiveSet, "pair_steps", dense_stages)],
+        "instead of SMO steps": [patch.object(ActiveSet, "pair_steps", dense_stages)],
         "without low-rank steps": [patch.object(_second_order, "factor_of", no_factor)],
     }
 

@@ -20,7 +20,7 @@ class Run:
     cache_bytes : memory that kernel values may take
     start : a β to start from, feasible or nearly so, or None
     start_residual : p − Kβ at the start, where it is known
-    start_steps : pair steps that led to the start
+    start_steps : SMO steps that led to the start
     random_state : seed for solvers that draw random numbers
     provisional : whether the answer will be judged by others: the solver then need not
         certify it in float64 and does not refine it

@@ -1,4 +1,4 @@
-"""CSV: a sample a line, one column of which may be the label."""
+"""CSV: a sample per line, one column of which may be the label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LIBSVM's text format: a sample a line, ``label index:value index:value …``."""
+"""LIBSVM's text format: a sample per line, ``label index:value index:value …``."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class ClassPairs:
     @staticmethod
     def worth_it(sizes: list[int], memory: int) -> bool:
         """Whether classes of these sizes are small enough for it, and for the memory."""
-        # Float32 rows are the faster ones for larger pairs, in pair steps as well.
+        # Float32 rows are the faster ones for larger pairs, in SMO steps as well.
         small = precision_of_rows(sum(sorted(sizes)[-2:])) == np.float64
         return small and VALUE_BYTES * _values_of_pairs(sizes) <= memory
 

@@ -151,7 +151,7 @@ class SharedSearch(BaseSearchCV, CallbackSupportMixin):
             X, y, splits, routed.estimator.fit, routed.scorer.score, self.return_train_score
         )
         out = self._evaluate(candidates, cv_data, scorers, context)
-        self._choose(candidates, out, scorers, refit_metric)
+        self._choose(candidates, out, refit_metric)
         if self.refit:
             self._refit(X, y, routed.estimator.fit, context, callback_data)
         self.scorer_ = scorers._scorers if isinstance(scorers, MultimetricScorer) else scorers
@@ -194,7 +194,7 @@ class SharedSearch(BaseSearchCV, CallbackSupportMixin):
     def _report(self, done: int, total: int) -> None:
         """Called after each fit, for a progress bar."""
 
-    def _choose(self, candidates, out, scorers, refit_metric) -> None:
+    def _choose(self, candidates, out, refit_metric) -> None:
         results = self._format_results(candidates, self.n_splits_, out)
         first = out[0]["test_scores"]
         self.multimetric_ = isinstance(first, dict)

@@ -27,7 +27,7 @@ from maxmargin.solvers.path import NeedsFullSolver, RegularisationPath
 
 # Bytes of a stored kernel value.
 _SINGLE, _DOUBLE = 4, 8
-# Chains that are under way together, a thread: enough to keep all of them busy to the end.
+# Chains that are under way together per thread: enough to keep all threads busy to the end.
 _CHAINS_PER_THREAD = 4
 # Solvers whose answer is the optimum, whoever finds it.
 _EXACT = ("auto", "decomposition", "smo")
@@ -124,10 +124,10 @@ class Chains:
         double = self.samples is not None
         value_bytes = _DOUBLE if double else _SINGLE
         # Every thread has the part of its fold; what is left holds whole matrices.
-        room = budget // (value_bytes * n * n) - n_threads()
+        capacity = budget // (value_bytes * n * n) - n_threads()
         products = _DOUBLE // value_bytes
-        keep_products = len(features) > 1 and room > products
-        self._room = max(1, room - products * keep_products)
+        keep_products = len(features) > 1 and capacity > products
+        self._capacity = max(1, capacity - products * keep_products)
         order = None if self.samples is None else self.samples.order
         self.kernels = KernelStore(X, n, keep_products, order, double)
 
@@ -150,7 +150,7 @@ class Chains:
         while kernels:
             taken: list[Any] = []
             chains: list[Chain] = []
-            while kernels and len(taken) < self._room:
+            while kernels and len(taken) < self._capacity:
                 if len(chains) >= _CHAINS_PER_THREAD * n_threads():
                     break
                 taken.append(kernels.pop(0))

@@ -1,1 +1,1 @@
-"""Parts that several solvers share: pair steps, linear systems, certified runs."""
+"""Parts that several solvers share: SMO steps, linear systems, certified runs."""

@@ -284,7 +284,7 @@ def smo_steps(
     rows, slot_of, last_used, clock, diagonal, beta, residual, lower, upper,
     grow_penalties, shrink_penalties, epsilon, tol, max_steps, selection,
 ):  # fmt: skip
-    """Take pair steps until the maximal violating pair is within tol, or a row is missing.
+    """Take SMO steps until the maximal violating pair is within tol, or a row is missing.
 
     Parameters
     ----------

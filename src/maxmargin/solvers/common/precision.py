@@ -19,7 +19,7 @@ _HOPELESS = 10.0
 # The part of the objective by which a pass must lower it to have helped without a certificate
 # that is better.
 _FALL_OF_OBJECTIVE = 1e-3
-# Pair steps of one pass: so many, and so many per sample.
+# SMO steps of one pass: so many, and so many per sample.
 _STEPS_PER_PASS = 200_000
 _STEPS_PER_SAMPLE = 200
 # Part of the violation that the drift of the residual may reach before rounds are lost to it.
@@ -81,7 +81,7 @@ class Drift:
 
 
 def steps_per_pass(n: int) -> int:
-    """Pair steps after which a pass ends in any case, for its progress to be judged."""
+    """SMO steps after which a pass ends in any case, for its progress to be judged."""
     return _STEPS_PER_PASS + _STEPS_PER_SAMPLE * n
 
 

@@ -1,4 +1,4 @@
-"""Small problems, whose kernel matrix is in memory in float64: pair steps, and nothing to keep.
+"""Small problems, whose kernel matrix is in memory in float64: SMO steps, and nothing to keep.
 
 There are many of them where there are many classes. What the rounds of larger problems
 keep for each other would take longer than the steps.
@@ -20,7 +20,7 @@ from maxmargin.solvers.common.shrinking import settled
 def steps_in_memory(
     problem: Problem, run: Run, K: np.ndarray, tol: float, max_steps: int
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Pair steps until the violation is within tol or max_steps are taken: β, residual, steps.
+    """SMO steps until the violation is within tol or max_steps are taken: β, residual, steps.
 
     Most end within the first turn, over all samples. Those that crawl go on with
     the samples that may still move, and again with all where these are optimal too

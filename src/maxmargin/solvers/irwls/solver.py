@@ -64,7 +64,7 @@ class IRWLS(Solver):
       with every step, and a stage ends after finitely many.
     - *A guard.* K + D is factored by Cholesky, and b eliminated through the border.
       Where K is indefinite, or a chunk's answer would not lower the dual objective,
-      the chunk is left to pair steps (SMO).
+      the chunk is left to SMO steps.
 
     In a regression, errors within the tube cost nothing, and the weight is C/max(e − ε, δ) on
     either side of it (the authors' form for regression): S₁ are the samples between 0 and a

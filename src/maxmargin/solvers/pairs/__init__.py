@@ -1,4 +1,4 @@
-"""All binary problems of a fit as one job: compiled pair steps, kernel values shared."""
+"""All binary problems of a fit as one job: compiled SMO steps, kernel values shared."""
 
 from maxmargin.solvers.pairs.batch import Batch, BatchOutcome, solve_batch, worth_it
 from maxmargin.solvers.pairs.growing import follow_pairs

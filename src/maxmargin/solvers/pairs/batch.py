@@ -26,7 +26,7 @@ from maxmargin.solvers.pairs.steps import SMALL
 
 # Problems of few samples leave hardly a kernel value unused.
 _FEW_SAMPLES = 64
-# Samples of a problem up to which pair steps without working sets are the faster way: of few
+# Samples of a problem up to which SMO steps without working sets are the faster way: of few
 # features, of many, whose values within a group are all computed, and of one problem alone, which
 # more than one thread could work on. (benchmarks/classes.py)
 _MOST_SAMPLES = 32_768

@@ -31,7 +31,7 @@ STEP_BUDGET = 50_000_000
 # How often the steps begin again from an exact residual.
 _MAX_PASSES = 5
 # Kernel values that steps read in the time of second-order steps of the block method, which are
-# faster where pair steps crawl.
+# faster where SMO steps crawl.
 _READ_BEFORE_HARD = 6_000_000
 # Part of tol that counts as the exact optimum, and the steps per sample that may lead there: a
 # problem that takes more is left to the solution of a linear system.

@@ -1,4 +1,4 @@
-"""Compiled: pair steps on the rows of one problem of a batch, chosen by second-order information.
+"""Compiled: SMO steps on the rows of one problem of a batch, chosen by second-order information.
 
 The loops are those of `solvers/common/pair_steps.py`, over rows that have a part per group.
 """
@@ -124,11 +124,11 @@ def _value(memory, at_first, at_second, first, i, j):
 def _move(i, j, curvature, beta, residual, lower, upper):
     """The step of i and j; a bound that is reached is set exactly."""
     delta = (residual[i] - residual[j]) / curvature
-    room_i, room_j = upper[i] - beta[i], beta[j] - lower[j]
-    if delta >= room_i or delta >= room_j:
-        delta = min(room_i, room_j)
-    beta[i] = upper[i] if delta >= room_i else beta[i] + delta
-    beta[j] = lower[j] if delta >= room_j else beta[j] - delta
+    slack_i, slack_j = upper[i] - beta[i], beta[j] - lower[j]
+    if delta >= slack_i or delta >= slack_j:
+        delta = min(slack_i, slack_j)
+    beta[i] = upper[i] if delta >= slack_i else beta[i] + delta
+    beta[j] = lower[j] if delta >= slack_j else beta[j] - delta
     return delta
 
 

@@ -1,4 +1,4 @@
-"""Pair steps of SMO within a working set: the compiled leaf of the NumPy backend."""
+"""SMO steps within a working set: the compiled leaf of the NumPy backend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LEAST_CURVATURE = 1e-12
 
 @njit(cache=True, nogil=True)
 def pair_steps(K, residual, beta, lower, upper, relative, tolerance, max_steps):
-    """Second-order pair steps (Fan, Chen and Lin, 2005); β and residual are overwritten.
+    """Second-order SMO steps (Fan, Chen and Lin, 2005); β and residual are overwritten.
 
     The residual is that less the intercept. Pairs are chosen in float32, as on a GPU.
     """

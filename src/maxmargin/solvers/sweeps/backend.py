@@ -151,7 +151,7 @@ class Backend(ABC):
         self, K: Array, at: Variables, index: Array, intercept: float, relative: float,
         tolerance: float,
     ) -> Array:  # fmt: skip
-        """The change of β by pair steps of SMO within each working set, a row of `index`.
+        """The change of β by SMO steps within each working set, a row of `index`.
 
         A set is optimised to the `relative` part of its violation, or to the tolerance.
         Negative numbers in `index` are padding.

@@ -6,7 +6,7 @@ import numpy as np
 
 from maxmargin.solvers.common.bordered import Cholesky
 
-# Pair steps of a working set, per sample.
+# SMO steps of a working set, per sample.
 STEPS_PER_SAMPLE = 1
 # Matrices up to this size are in float64, where that is fast.
 DOUBLE_BYTES = 2**30
