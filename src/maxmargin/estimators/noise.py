@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxmargin.estimators.pair_sigmoids import FOLDS
 from maxmargin.sklearn_private import safe_split
 
-# Folds of the cross-validation, and errors of more than so many standard deviations, which do
-# not count; both as in LIBSVM.
-_FOLDS = 5
+# Errors of more than so many standard deviations do not count, as in LIBSVM.
 _MAX_DEVIATIONS = 5.0
 
 
@@ -25,7 +24,7 @@ def fit_noise(model, X, y, seed: int | None = None) -> float:
         raise ValueError("The noise of a regression needs at least two samples.")
     plain = clone(model).set_params(warm_start=False)
     errors = np.empty(len(y))
-    splits = KFold(min(_FOLDS, len(y)), shuffle=True, random_state=seed)
+    splits = KFold(min(FOLDS, len(y)), shuffle=True, random_state=seed)
     for fit_on, test_on in splits.split(y):
         fitted = plain.fit(*safe_split(plain, X, y, fit_on))
         held_out, truth = safe_split(plain, X, y, test_on, fit_on)

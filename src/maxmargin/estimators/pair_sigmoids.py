@@ -15,7 +15,7 @@ from maxmargin.sklearn_private import safe_split
 _LEAST_PROBABILITY = 1e-7
 _COUPLING_TOL = 0.005
 _COUPLING_ITERATIONS = 100
-_FOLDS = 5
+FOLDS = 5
 _TILE = 2**21  # numbers of the tables that a tile of samples takes
 
 
@@ -79,7 +79,7 @@ def fit_sigmoids(model, X, y, seed: int | None = None) -> PairSigmoids:
 
 
 def _splits(kind, codes: np.ndarray, seed: int | None):
-    folds = min(_FOLDS, int(np.bincount(codes).min()))
+    folds = min(FOLDS, int(np.bincount(codes).min()))
     if folds < 2:  # a class of one sample cannot be held out
         return [(np.arange(len(codes)), np.arange(len(codes)))]
     return kind(folds, shuffle=True, random_state=seed).split(codes, codes)

@@ -27,7 +27,7 @@ LEAST_CURVATURE = 1e-12
 LEAST_CURVATURE_SINGLE = 1e-7
 TINY = 1e-30  # a curvature where all kernel values are zero
 # Samples of a block: four arrays of this length fit the first-level cache.
-_BLOCK = 512
+BLOCK = 512
 # Beyond every place in a block; below it float32 has all whole numbers.
 _NOWHERE = np.float32(2**24)
 _FAST = {"nnan", "nsz", "contract", "arcp", "reassoc"}
@@ -122,7 +122,7 @@ def _second_order_partner(residual, shrink_penalty, row_i, diagonal, i, highest,
     best_block = 0
     start = 0
     while start < n:
-        stop = min(start + _BLOCK, n)
+        stop = min(start + BLOCK, n)
         gain = gains_of_block(
             residual[start:stop], shrink_penalty[start:stop], row_i[start:stop],
             diagonal[start:stop], diagonal_i, highest, least, gains[start:stop],
@@ -133,7 +133,7 @@ def _second_order_partner(residual, shrink_penalty, row_i, diagonal, i, highest,
         start = stop
     if best == 0.0:
         return -1
-    return best_block + first_place(gains[best_block : best_block + _BLOCK], best)
+    return best_block + first_place(gains[best_block : best_block + BLOCK], best)
 
 
 # The place of an extreme value is looked for without leaving the loop early, which would keep it
@@ -193,7 +193,7 @@ def _extremes(residual, grow_penalty, shrink_penalty):
     highest, lowest, high_block, low_block = -np.inf, np.inf, 0, 0
     start = 0
     while start < residual.size:
-        stop = min(start + _BLOCK, residual.size)
+        stop = min(start + BLOCK, residual.size)
         high, low = extremes_of_block(
             residual[start:stop], grow_penalty[start:stop], shrink_penalty[start:stop]
         )
@@ -219,7 +219,7 @@ def _select_pair(
         i, j = _best_pair(rows, slot_of, residual, grow_penalty, shrink_penalty, n, least)
         if j >= 0:
             return i, j
-    stop = high_block + _BLOCK
+    stop = high_block + BLOCK
     i = high_block + first_sum(residual[high_block:stop], grow_penalty[high_block:stop], highest)
     if slot_of[i] < 0:
         return i, -1
@@ -230,7 +230,7 @@ def _select_pair(
             residual, shrink_penalty, row_i, diagonal, i, highest, least_single, gains
         )
     if j < 0:
-        stop = low_block + _BLOCK
+        stop = low_block + BLOCK
         j = low_block + first_sum(residual[low_block:stop], shrink_penalty[low_block:stop], lowest)
     return i, j
 
@@ -266,7 +266,7 @@ def _update(residual, row_i, row_j, delta, grow_penalty, shrink_penalty):
     highest, lowest, high_block, low_block = -np.inf, np.inf, 0, 0
     start = 0
     while start < residual.size:
-        stop = min(start + _BLOCK, residual.size)
+        stop = min(start + BLOCK, residual.size)
         high, low = update_block(
             residual[start:stop], row_i[start:stop], row_j[start:stop], delta,
             grow_penalty[start:stop], shrink_penalty[start:stop],

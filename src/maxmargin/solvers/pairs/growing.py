@@ -21,11 +21,10 @@ from maxmargin.solvers.pairs.problems import (
     solve_one,
     violation_and_intercept,
 )
+from maxmargin.solvers.pairs.steps import ZERO
 
 # Steps per sample after which those at rest are left out: fewer than from a start at zero.
 _STEPS_PER_SAMPLE = 1
-# A zero whose type is that of a count, see `solve_one`.
-_ZERO = np.int64(0)
 # Nothing is computed on demand.
 _NO_SOURCE = None, None, None, (0.0, 0, 0.0, 0.0, 0)
 
@@ -83,8 +82,8 @@ def follow_pairs(K, pairs, begin, end, starts, stops, costs, growing, tol, beta_
                     continue
                 _start(beta, residual, linear, of_one, growing[c - 1], growing[c])
             status[c, p], _, _ = solve_one(
-                place, vectors, linear, rows, memory, None, None, None, (_ZERO, _ZERO), _NO_SOURCE,
-                None, limits, nothing, None, True, _ZERO, _ZERO, True,
+                place, vectors, linear, rows, memory, None, None, None, (ZERO, ZERO), _NO_SOURCE,
+                None, limits, nothing, None, True, ZERO, ZERO, True,
             )  # fmt: skip
             _, intercepts[c, p] = violation_and_intercept(beta, residual, lower, upper)
             solved_at[c, p] = c

@@ -17,6 +17,7 @@ from maxmargin.solvers.pairs.steps import (
     OPTIMAL,
     SMALL,
     TOO_MUCH,
+    ZERO,
     least_curvature,
     pair_steps,
     steps_of_active,
@@ -39,8 +40,6 @@ _EXACT_PART_OF_TOL = 1e-9
 _STEPS_PER_SAMPLE_TO_EXACT = 300
 # Rounding of a residual, in units in the last place of Σ|β| times the largest kernel value.
 _UNITS_OF_RESIDUAL = 8.0
-# A zero whose type is that of a count, see `solve_one`.
-_ZERO = np.int64(0)
 _EPSILON = float(np.finfo(np.float64).eps)
 
 _extremes, _pair_and_level = part_of(optimality.extremes), part_of(optimality.pair_and_level)
@@ -198,14 +197,14 @@ def solve_one(
     n = beta.size
     free, stop = scratch
     # Of one type from the start: for a literal zero Numba would compile all that is called anew.
-    fetched, passes, worst, all_moved = _ZERO, 0, np.inf, True
+    fetched, passes, worst, all_moved = ZERO, 0, np.inf, True
     if few is not None and n <= SMALL:
         free, values = _gather(
             place, residual, rows, memory, on_demand, shared_at, ready, free, stop, source,
             features, small,
         )  # fmt: skip
         if values < 0:
-            return HARD, _ZERO, _ZERO
+            return HARD, ZERO, ZERO
         computed += values
     reason = LIMIT if steps > 0 else OPTIMAL
     while True:
@@ -269,7 +268,7 @@ def _turn(
             features, target, most,
         )  # fmt: skip
         if taken > 0:
-            return why, taken, False, free, fetched, _ZERO
+            return why, taken, False, free, fetched, ZERO
     why, taken, free, fetched, values = pair_steps(
         place, vectors, rows, memory, on_demand, shared_at, ready, free, stop, source, features,
         fetched, target, most,
@@ -289,7 +288,7 @@ def _exact_residual(
     whether there was memory for all rows, first free place, rows that the problem has, values
     computed
     """
-    first, computed = place[1] - place[0], _ZERO
+    first, computed = place[1] - place[0], ZERO
     for t in range(beta.size):
         residual[t] = linear[t]
     for t in range(beta.size):

@@ -12,6 +12,7 @@ import numpy as np
 
 from maxmargin.compiled import inner, part_of
 from maxmargin.solvers.common.pair_steps import (
+    BLOCK,
     LEAST_CURVATURE,
     LEAST_CURVATURE_SINGLE,
     TINY,
@@ -24,8 +25,6 @@ from maxmargin.solvers.common.pair_steps import (
 from maxmargin.solvers.common.shrinking import settled_samples
 from maxmargin.solvers.pairs.rows import fetch
 
-# Samples of a block: four arrays of this length fit the first-level cache.
-_BLOCK = 512
 # Up to this many samples plain loops are faster than vectors, whose slices have to be made.
 SMALL = 32
 # Samples whose kernel values are gathered for steps without the others.
@@ -33,14 +32,14 @@ _MOST_ACTIVE = 1024
 # Why the steps ended: within tol; at the limit; without memory for a row, or beyond the budget.
 OPTIMAL, LIMIT, TOO_MUCH = 0, 1, 2
 # A zero whose type is that of a count, see `solve_one`.
-_ZERO = np.int64(0)
+ZERO = np.int64(0)
 _settled_samples = part_of(settled_samples)
 
 
 @inner()
 def _end_of_block(start, first, n):
     """Blocks do not reach from one group into the next: their rows are elsewhere."""
-    return min(start + _BLOCK, first if start < first else n)
+    return min(start + BLOCK, first if start < first else n)
 
 
 @inner()
@@ -216,7 +215,7 @@ def steps_of_active(
     are too many, or the row of one of them is not there.
     """
     beta, residual, lower, upper, diagonal = vectors
-    first, m = place[1] - place[0], _ZERO
+    first, m = place[1] - place[0], ZERO
     at_rest = _settled_samples(beta, residual, lower, upper, 0.0, False, level, level, margin)
     active = np.empty(beta.size, np.int64)
     for t in range(beta.size):
@@ -236,10 +235,10 @@ def steps_of_active(
         at[0, a], at[1, a], of_active[a] = a * m, 0, diagonal[t]
         for b in range(m):
             block[a * m + b] = _value(memory, rows[0], rows[1], first, t, active[b])
-    alone = _ZERO, _ZERO + m, _ZERO, _ZERO, place[4], place[5]
+    alone = ZERO, ZERO + m, ZERO, ZERO, place[4], place[5]
     reason, steps, _, _, _ = pair_steps(
         alone, (work[0], work[1], work[2], work[3], of_active), (at[0], at[1]), block, on_demand,
-        shared_at, ready, _ZERO, _ZERO, source, features, _ZERO, tol, max_steps,
+        shared_at, ready, ZERO, ZERO, source, features, ZERO, tol, max_steps,
     )  # fmt: skip
     for a in range(m):
         beta[active[a]] = work[0, a]
