@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import SVC
-from maxmargin.estimators import inputs, spread
+from maxmargin.estimators import inputs, variance
 
 # Far beyond what any of these fits takes; where it is met, the fit has no end.
 GUARD = {"max_iter": 5_000_000}
@@ -128,9 +128,9 @@ def test_irwls_answers_for_indefinite_kernels_are_feasible(kernel, C, seed):
 @pytest.mark.parametrize("rows", [1, 7, 100])
 def test_gamma_of_large_data_is_taken_by_blocks(dtype, rows, monkeypatch):
     X = (np.random.default_rng(0).normal(size=(rows, 3)) + 100).astype(dtype)
-    monkeypatch.setattr(spread, "_ENTRIES_AT_ONCE", 0)
-    monkeypatch.setattr(spread, "_ENTRIES_OF_BLOCK", 10)
-    assert_allclose(spread.variance(X, None, 2), X.var(dtype=np.float64), rtol=1e-12)
+    monkeypatch.setattr(variance, "_ENTRIES_AT_ONCE", 0)
+    monkeypatch.setattr(variance, "_ENTRIES_OF_BLOCK", 10)
+    assert_allclose(variance.variance(X, None, 2), X.var(dtype=np.float64), rtol=1e-12)
 
 
 @pytest.mark.parametrize("weights", [None, np.linspace(0.1, 1, 183)], ids=["plain", "weights"])
@@ -141,24 +141,24 @@ def test_gamma_of_one_value_everywhere_is_one(form, weights, monkeypatch):
     if form == "float32":
         X = X.astype(np.float32)
     if form == "blocks":
-        monkeypatch.setattr(spread, "_ENTRIES_AT_ONCE", 0)
-        monkeypatch.setattr(spread, "_ENTRIES_OF_BLOCK", 10)
+        monkeypatch.setattr(variance, "_ENTRIES_AT_ONCE", 0)
+        monkeypatch.setattr(variance, "_ENTRIES_OF_BLOCK", 10)
     if form == "sparse":
         X = sp.csr_array(X)
-        monkeypatch.setattr(spread, "_DENSIFIED_ENTRIES", 0)
-    assert spread.variance(X, weights, 1) == 0
+        monkeypatch.setattr(variance, "_DENSIFIED_ENTRIES", 0)
+    assert variance.variance(X, weights, 1) == 0
     assert SVC(kernel="poly")._resolve_gamma(X, weights) == 1
 
 
 @pytest.mark.parametrize("weights", [None, np.linspace(0.0, 1, 50)], ids=["plain", "weights"])
 def test_variance_of_sparse_data_far_from_zero(weights, monkeypatch):
-    monkeypatch.setattr(spread, "_DENSIFIED_ENTRIES", 0)
+    monkeypatch.setattr(variance, "_DENSIFIED_ENTRIES", 0)
     rng = np.random.default_rng(0)
     X = np.where(rng.random((50, 4)) < 0.9, 1e6 + rng.normal(size=(50, 4)), 0.0)
     w = np.repeat(np.ones(50) if weights is None else weights, 4)
     mean = np.average(X.ravel(), weights=w)
     expected = np.average((X.ravel() - mean) ** 2, weights=w)
-    assert_allclose(spread.variance(sp.csr_array(X), weights, 1), expected, rtol=1e-12)
+    assert_allclose(variance.variance(sp.csr_array(X), weights, 1), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

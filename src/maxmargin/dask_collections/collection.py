@@ -17,7 +17,7 @@ from maxmargin.dask_collections.partitions import (
     with_targets,
 )
 from maxmargin.estimators.inputs import class_weights
-from maxmargin.estimators.spread import variance_of
+from maxmargin.estimators.variance import variance_of
 
 
 def blocks_of(X) -> list:

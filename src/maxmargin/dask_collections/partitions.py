@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from maxmargin.dask_collections.problems import PairOfClasses, Regression
 from maxmargin.estimators.inputs import _sample_weights, valid_csr
-from maxmargin.estimators.spread import moments
+from maxmargin.estimators.variance import moments
 from maxmargin.kernels.budget import cache_bytes, precision_of_rows
 from maxmargin.kernels.buffers import BufferPool
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix

@@ -14,7 +14,7 @@ from maxmargin.estimators.deferred import dask_collections, training
 from maxmargin.estimators.documentation import DocumentedMixin
 from maxmargin.estimators.fitted import fitted_attributes
 from maxmargin.estimators.inputs import is_dask_collection
-from maxmargin.estimators.spread import variance
+from maxmargin.estimators.variance import variance
 from maxmargin.sklearn_private import CallbackSupportMixin, fit_context, num_samples
 
 # Values of parameters that passed scikit-learn's checks, which take as long as a small fit; an
