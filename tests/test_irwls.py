@@ -52,11 +52,11 @@ def bounds(y, C):
     return np.where(y > 0, 0.0, -C), np.where(y > 0, C, 0.0)
 
 
-def whole_chunk(K, y, C, last_corner=1e-4, steps=100):
+def whole_chunk(K, y, C, last_smoothing=1e-4, steps=100):
     lower, upper = bounds(y, C)
     zero = np.zeros(len(y))
     return solve_chunk(
-        K, y.copy(), zero, lower, upper, 0.0, upper - lower, 0.0, 0.0, 1.0, last_corner, steps
+        K, y.copy(), zero, lower, upper, 0.0, upper - lower, 0.0, 0.0, 1.0, last_smoothing, steps
     )
 
 
@@ -79,7 +79,7 @@ def test_engine_agrees_with_plain_smo():
     X, y = two_gaussians(80)
     K = matrix(X)
     best = oracle.solve_dual(K, y, np.full(80, 10.0))
-    beta, *_ = whole_chunk(K, y, 10.0, last_corner=1e-9)
+    beta, *_ = whole_chunk(K, y, 10.0, last_smoothing=1e-9)
     assert_allclose(y * beta, best, atol=1e-5)
 
 
@@ -96,7 +96,7 @@ def test_chunk_counts_the_samples_outside_it():
     X, y = two_gaussians(120)
     K, C = matrix(X), 5.0
     lower, upper = bounds(y, C)
-    beta, *_ = whole_chunk(K, y, C, last_corner=0.3)
+    beta, *_ = whole_chunk(K, y, C, last_smoothing=0.3)
     working = np.arange(0, 120, 2)
     residual = y - K @ beta
     block = np.ix_(working, working)
@@ -117,9 +117,9 @@ def test_chunk_counts_the_samples_outside_it():
 def test_stage_lowers_its_objective_with_every_step():
     """The dual function of a stage, one step at a time; Table 1 as printed does not do that."""
     X, y = two_gaussians(150)
-    K, C, corner = matrix(X), 1e4, 0.1
+    K, C, smoothing = matrix(X), 1e4, 0.1
     lower, upper = bounds(y, C)
-    weights = np.full(150, corner / C)
+    weights = np.full(150, smoothing / C)
     gamma, f, b, centre = np.zeros(150), np.zeros(150), 0.0, np.zeros(150)
 
     def objective():
@@ -477,7 +477,7 @@ def test_a_block_is_solved_with_one_sum_and_with_two(C, two_sums):
         assert certificate.levels[0] > certificate.levels[1]
 
 
-def test_a_wide_corner_may_close_the_tube_for_a_while():
+def test_strong_smoothing_may_close_the_tube_for_a_while():
     """Its systems leave the limit on Σ|β| slack; steps that only narrowed the tube took twice."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (200, 2))

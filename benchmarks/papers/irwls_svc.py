@@ -89,7 +89,7 @@ COSTS = (1, 10, 100, 1e3, 1e4, 1e5, 1e6)
 class _QuadraticProgram(_ChunkRun):
     """The same chunks, each solved by quadprog instead of IRWLS."""
 
-    def _solve_block(self, active, working, K, b, violation, corner):
+    def _solve_block(self, active, working, K, b, violation, smoothing):
         import quadprog
 
         beta, problem = active.beta[working], active.problem

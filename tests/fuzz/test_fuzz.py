@@ -19,7 +19,7 @@ FOUND = {
     170: "the same, with kernel rows in a cache",
     258: "a bound far away: β next to it by that measure was put on zero, and Σβ = −2.4",
     266: "a large constant feature: passes without end, though rounding left nothing to gain",
-    527: "a corner narrower than rounding: the low-rank step lost Σβ and was never tried again",
+    527: "smoothing below rounding: the low-rank step lost Σβ and was never tried again",
     574: "LAPACK found no leading eigenvector where all are equal",
     735: "kernel values of a part, and an intercept that belongs to another β",
     753: "given up after one pass, though the next one converges",

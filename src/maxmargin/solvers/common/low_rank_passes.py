@@ -18,39 +18,43 @@ from maxmargin.problem import Problem, nearest_feasible, sums_of
 from maxmargin.solvers.common.free_system import solve_free
 from maxmargin.solvers.common.low_rank import expected_rank, lacking, sampled_factor
 from maxmargin.solvers.common.reweighted import LowRankSystem, solve_stages
-from maxmargin.solvers.common.reweighted_block import ROUNDING_OF_SUM, tube_of, widths_of
+from maxmargin.solvers.common.reweighted_block import ranges_of, tube_of
+from maxmargin.solvers.common.reweighted_steps import (
+    LARGEST_ERROR_OF_SUM,
+    SMOOTHING_PART_OF_TOL,
+)
 
+# Candidates for the first columns of the factor, at most.
 _CANDIDATES = 1024
-# Accuracy of the factor relative to the diagonal: what it lacks times C must stay small, or the
-# passes do not converge.
+# Least accuracy of the factor relative to the diagonal; what it may lack times the largest range of
+# a β, or the passes do not converge; passes at most.
 _LEAST_ACCURACY = 1e-15
 _LACKS_AT_BOUND = 1e-3
 _PASSES = 4
-# What a rough factor may lack times the widest range of a β, which is also the last corner with it;
+# What a rough factor may lack times the largest range of a β, which is also the last smoothing;
 # and the most that it may lack, relative to the diagonal.
-_ROUGH_CORNER = 0.1
+_ROUGH_SMOOTHING = 0.1
 _ROUGHEST = 1e-3
-# Part of tol that a corner may take.
-_CORNER = 0.25
-_WIDER_CORNER = 100.0
+# Factor by which the last smoothing width grows after a pass that failed.
+_MORE_SMOOTHING = 100.0
 # Far from the solution, the part of the diagonal that the first systems add to it.
 _FIRST_RIDGE = 1e-3
 
 
 def _accuracy(problem: Problem) -> float:
     """How accurate the factor must be."""
-    lacks = _LACKS_AT_BOUND / max(_widest(problem), 1e-300)
+    lacks = _LACKS_AT_BOUND / max(_largest_range(problem), 1e-300)
     return max(_LEAST_ACCURACY, min(constants.FACTOR_ACCURACY, lacks))
 
 
-def _widest(problem: Problem) -> float:
-    """The widest range of a β, in units that make kernel values those of a scale of one."""
+def _largest_range(problem: Problem) -> float:
+    """The largest range of a β, in units that make kernel values those of a scale of one."""
     return float((problem.upper - problem.lower).max()) * problem.kernel.scale
 
 
 def rough_accuracy(problem: Problem) -> float:
     """How accurate the factor of a `rough_pass` must be."""
-    return min(_ROUGHEST, _ROUGH_CORNER / max(_widest(problem), 1e-300))
+    return min(_ROUGHEST, _ROUGH_SMOOTHING / max(_largest_range(problem), 1e-300))
 
 
 def rank_of(problem: Problem, accuracy: float | None = None) -> float:
@@ -108,7 +112,7 @@ def low_rank_passes(
             stopped.append(True)
         return bool(stopped)
 
-    last_corner = _CORNER * tol
+    last_smoothing = SMOOTHING_PART_OF_TOL * tol
     for _ in range(_PASSES):
         violation, levels = violation_of(problem, beta, residual)
         if violation <= constants.TARGET * tol or stopped:
@@ -116,17 +120,17 @@ def low_rank_passes(
         linear = residual + V @ (V.T @ beta)
         tube = tube_of(problem, beta, levels, violation)
         system = LowRankSystem(V, linear, problem.lower, problem.upper, beta, *tube)
-        b, widths = sum(levels) / len(levels), widths_of(problem)
-        corners = (_first_corner(problem, widths, violation), last_corner)
-        new = solve_stages(system, widths, 0.0, beta, b, corners, watched)
+        b, ranges = sum(levels) / len(levels), ranges_of(problem)
+        smoothings = (_first_smoothing(problem, ranges, violation), last_smoothing)
+        new = solve_stages(system, ranges, 0.0, beta, b, smoothings, watched)
         better = None if new is None else _accept(problem, tol, beta, residual, new)
         if better is not None:
             beta, residual = better
             continue
-        # A corner narrower than the rounding of Vw leaves nothing of Σβ. After a wider one, the
+        # Smoothing below the rounding of Vw leaves nothing of Σβ. After a wider one, the
         # linear system of the free samples does the rest.
-        last_corner *= _WIDER_CORNER
-        if last_corner >= violation:
+        last_smoothing *= _MORE_SMOOTHING
+        if last_smoothing >= violation:
             return beta, residual, False
     return beta, residual, True
 
@@ -150,21 +154,23 @@ def rough_pass(
     linear = residual + V @ (V.T @ beta)
     tube = tube_of(problem, beta, levels, violation)
     system = LowRankSystem(V, linear, problem.lower, problem.upper, beta, *tube)
-    b, widths = sum(levels) / len(levels), widths_of(problem)
-    corners = (_first_corner(problem, widths, violation), weakest * float(np.median(widths)))
-    new = solve_stages(system, widths, weakest, beta, b, corners, lambda steps, now: watch(steps))
+    b, ranges = sum(levels) / len(levels), ranges_of(problem)
+    smoothings = (_first_smoothing(problem, ranges, violation), weakest * float(np.median(ranges)))
+    new = solve_stages(
+        system, ranges, weakest, beta, b, smoothings, lambda steps, now: watch(steps)
+    )
     return None if new is None else _moved(problem, beta, residual, new)
 
 
-def _first_corner(problem: Problem, widths: np.ndarray, violation: float) -> float:
-    """The corner to begin with: so wide that the first systems have some regularity.
+def _first_smoothing(problem: Problem, ranges: np.ndarray, violation: float) -> float:
+    """The smoothing width to begin with: so large that the first systems have some regularity.
 
     With the weights of a large C they have none, and a start far from the solution takes
     a hundred steps to find its sets. A start near by knows them.
     """
     if violation < 1.0:
         return violation
-    scale = float(problem.kernel.diagonal().max() * np.median(widths))
+    scale = float(problem.kernel.diagonal().max() * np.median(ranges))
     return max(1.0, _FIRST_RIDGE * scale)
 
 
@@ -186,7 +192,7 @@ def _moved(problem, beta, residual, new) -> tuple[np.ndarray, np.ndarray] | None
     lower, upper = problem.pieces(new)
     new = nearest_feasible(new, lower, upper, totals)
     off = np.abs(np.subtract(sums_of(new, problem.by_sign), totals)).max()
-    if off > ROUNDING_OF_SUM * np.abs(new).sum():
+    if off > LARGEST_ERROR_OF_SUM * np.abs(new).sum():
         return None
     after = residual - _effect(problem, new - beta)
     if problem.decrease(beta, new, residual, after) <= 0:

@@ -14,6 +14,7 @@ import numpy as np
 from maxmargin.problem import nearest_feasible, sums_of
 from maxmargin.solvers.common.bordered import BorderedSystem, Cholesky, solve_multipliers
 
+# Sets of samples at a bound that are tried at most.
 _ROUNDS = 25
 # Rounds in which a sample may also come off its bound; without an end the sets could cycle.
 _RELEASING_ROUNDS = 15
@@ -64,16 +65,16 @@ def newton_change(
         here = np.flatnonzero(side[met])
         fixed = met[here]
         at = np.where(side[fixed] > 0, upper[fixed], lower[fixed]) - beta[fixed]
-        pulls, intercept = _multipliers(
+        multipliers, intercept = _multipliers(
             columns[np.ix_(fixed, here)], by_residual, by_ones, ones, fixed, at
         )
-        all_pulls = np.zeros(len(met))
-        all_pulls[here] = pulls
-        change = by_residual - by_ones @ intercept - columns @ all_pulls
+        of_met = np.zeros(len(met))
+        of_met[here] = multipliers
+        change = by_residual - by_ones @ intercept - columns @ of_met
         change[fixed] = at
         target = beta + change
         hits = (side == 0) & ((target > upper) | (target < lower))
-        wrong = fixed[pulls * side[fixed] < 0] if round_ < _RELEASING_ROUNDS else met[:0]
+        wrong = fixed[multipliers * side[fixed] < 0] if round_ < _RELEASING_ROUNDS else met[:0]
         if not hits.any() and not len(wrong):
             break
         side[wrong] = 0

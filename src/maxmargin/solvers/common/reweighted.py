@@ -1,4 +1,4 @@
-"""The engine of IRWLS for large working sets: stages of a narrowing corner of the hinge.
+"""The engine of IRWLS for large working sets: stages of a hinge smoothed less and less.
 
 The kernel matrix is given whole (`DenseSystem`) or as K = VVᵀ (`LowRankSystem`), where
 the re-weighted system is a diagonal plus a matrix of low rank, and the inversion lemma
@@ -15,14 +15,15 @@ import numpy as np
 from maxmargin.parallel import blas_threads, run_blocks, split
 from maxmargin.solvers.common.bordered import BorderedSystem, Cholesky, solve_multipliers
 from maxmargin.solvers.common.reweighted_steps import (
-    CORNER_RATIO,
     FEW_CHANGES,
     INTERCEPT_STEP,
+    SMOOTHING_RATIO,
     clip_to_box,
     exact_step,
     has_settled,
 )
 
+# Newton steps of a stage at most.
 _STEPS_PER_STAGE = 100
 # Part of the rows of K up to which they are sooner gathered than all of them read.
 _FEW_ROWS = 0.3
@@ -35,8 +36,8 @@ _UPDATES = 0.5
 class _System(ABC):
     """The problem of some samples: a point, and Newton steps from it at fixed weights.
 
-    Where Σ|β| is limited as well (`spread`), ε ≥ 0 is its multiplier, and part of the point. The
-    wide corners of first stages may leave the limit slack even where it is met in the end.
+    Where Σ|β| is limited as well (`norm_limit`), ε ≥ 0 is its multiplier, and part of the point.
+    Strong smoothing in first stages may leave the limit slack even where it is met in the end.
 
     Attributes
     ----------
@@ -48,9 +49,9 @@ class _System(ABC):
     point: np.ndarray
     f: np.ndarray
 
-    def __init__(self, linear, lower, upper, beta: np.ndarray, epsilon: float, spread):
+    def __init__(self, linear, lower, upper, beta: np.ndarray, epsilon: float, norm_limit):
         self.linear, self.lower, self.upper = linear, lower, upper
-        self.epsilon, self.spread = epsilon, spread
+        self.epsilon, self.norm_limit = epsilon, norm_limit
         self.total = beta.sum()
         self._beta = beta.copy()
         self._inside = np.empty(0, np.int64)
@@ -84,7 +85,7 @@ class _System(ABC):
             widening = new_epsilon - self.epsilon
             pull = image + move_b
             slope = self._product(direction, self.point, self.f) + move_b * self.total
-            slope += widening * (self.spread or 0.0)
+            slope += widening * (self.norm_limit or 0.0)
             t = exact_step(
                 u, -pull / inverse_weights, pull, self.lower, self.upper, slope,
                 self._product(direction, direction, image), self.epsilon / inverse_weights,
@@ -127,12 +128,12 @@ class _System(ABC):
         # One column for each multiplier: b, and ε where it is one. A closed tube stays closed while
         # Σ|β| is less than it may be: then the limit on it is slack.
         columns = [np.ones(len(side))]
-        open_tube = self.spread is not None and (
-            self.epsilon > 0.0 or np.abs(target).sum() > self.spread
+        open_tube = self.norm_limit is not None and (
+            self.epsilon > 0.0 or np.abs(target).sum() > self.norm_limit
         )
         if open_tube:
             columns.append(side if self.epsilon > 0.0 else np.sign(target) * side)
-            rest.append(self.spread - np.abs(bounded).sum())
+            rest.append(self.norm_limit - np.abs(bounded).sum())
         else:
             right = right - self.epsilon * side
         point, f, multipliers = self._solve_inside(
@@ -168,9 +169,9 @@ class DenseSystem(_System):
 
     def __init__(
         self, K: np.ndarray, linear, lower, upper, beta: np.ndarray, epsilon: float = 0.0,
-        spread: float | None = None,
+        norm_limit: float | None = None,
     ):  # fmt: skip
-        super().__init__(linear, lower, upper, beta, epsilon, spread)
+        super().__init__(linear, lower, upper, beta, epsilon, norm_limit)
         self.K = K
         self.point, self.f = beta.copy(), self._times(beta)
         self._bounded, self._f_bounded = self.point, self.f
@@ -209,9 +210,9 @@ class LowRankSystem(_System):
 
     def __init__(
         self, V: np.ndarray, linear, lower, upper, beta: np.ndarray, epsilon: float = 0.0,
-        spread: float | None = None,
+        norm_limit: float | None = None,
     ):  # fmt: skip
-        super().__init__(linear, lower, upper, beta, epsilon, spread)
+        super().__init__(linear, lower, upper, beta, epsilon, norm_limit)
         self.V, self._gram, self._inner = V, _Gram(V), _InnerProducts()
         self.point, self.f = self._point_of(beta)
         self._bounded, self._w_bounded = beta, self.point
@@ -336,30 +337,30 @@ class _InnerProducts:
 
 def solve_stages(
     system: DenseSystem | LowRankSystem,
-    widths: np.ndarray,
+    ranges: np.ndarray,
     weakest: float,
     beta: np.ndarray,
     b: float,
-    corners: tuple[float, float],
+    smoothings: tuple[float, float],
     watch: Callable[[int, np.ndarray | None], object],
 ) -> np.ndarray | None:
-    """β after stages whose corner of the hinge narrows from the first width to the last.
+    """β after stages whose smoothing width δ falls from the first value to the last.
 
     `watch(steps, β)` is called between blocks of steps, with β at the end of a stage
     only; if it returns something the stages end there. None where the system is
     not positive definite.
     """
-    corner, last_corner = max(corners), corners[1]
+    smoothing, last_smoothing = max(smoothings), smoothings[1]
     centre, target = beta.copy(), beta.copy()
     u, side = np.empty(len(beta)), np.empty(len(beta))
     stop = None
     while True:
-        inverse_weights = np.maximum(corner / widths, weakest)
+        inverse_weights = np.maximum(smoothing / ranges, weakest)
         taken, settled = 0, False
         while not (settled or stop) and taken < _STEPS_PER_STAGE:
             limit = min(system.steps_per_call, _STEPS_PER_STAGE - taken)
             b, steps, settled, definite = system.stage(
-                inverse_weights, centre, b, limit, corner <= last_corner
+                inverse_weights, centre, b, limit, smoothing <= last_smoothing
             )
             taken += steps
             if not definite:
@@ -370,11 +371,11 @@ def solve_stages(
             system.epsilon, u, target, side,
         )  # fmt: skip
         stop = stop or watch(0, target)
-        if stop or corner <= last_corner:
+        if stop or smoothing <= last_smoothing:
             inside = np.flatnonzero(side)
             if settled:
                 # The system's own answer has more correct digits than u.
                 target[inside] = system.inside(inside)
             return np.clip(target, system.lower, system.upper)
         centre = target.copy()
-        corner = max(last_corner, corner * CORNER_RATIO)
+        smoothing = max(last_smoothing, smoothing * SMOOTHING_RATIO)

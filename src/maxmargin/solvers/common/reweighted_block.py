@@ -12,23 +12,22 @@ import numpy as np
 
 from maxmargin.problem import Problem, nearest_feasible, sums_of
 from maxmargin.solvers.common.reweighted import DenseSystem, solve_stages
+from maxmargin.solvers.common.reweighted_steps import LARGEST_ERROR_OF_SUM
 
-# A bound may be far away, or a sample's weight next to nothing: a weight needs a number that has
-# a meaning beside the kernel values.
-_WIDEST = 1e12
-_NARROWEST = 1e-16
+# Largest and least upper − lower that weights are made of, times the scale of K: a bound may be far
+# away, or a sample's weight next to nothing, and the kernel values must still count.
+_LARGEST_RANGE = 1e12
+_LEAST_RANGE = 1e-16
 # Part of the violation that a tube has at the beginning, where the levels leave none.
 _LEAST_TUBE = 1e-3
-# Part of Σ|β| that a sum may lose to rounding.
-ROUNDING_OF_SUM = 1e-13
-# Rounding of K, relative to its diagonal, that the inverse weights must exceed.
-_ROUNDING = {4: 3e-7, 8: 1e-15}
+# Rounding of K relative to its diagonal, by the bytes of a value; inverse weights must exceed it.
+_ROUNDING_OF_KERNEL = {4: 3e-7, 8: 1e-15}
 
 
-def widths_of(problem: Problem) -> np.ndarray:
+def ranges_of(problem: Problem) -> np.ndarray:
     """upper − lower, within what a weight can express."""
     scale = problem.kernel.scale
-    return np.clip(problem.upper - problem.lower, _NARROWEST / scale, _WIDEST / scale)
+    return np.clip(problem.upper - problem.lower, _LEAST_RANGE / scale, _LARGEST_RANGE / scale)
 
 
 def weakest_of(dtype: np.dtype, K: np.ndarray) -> float:
@@ -36,7 +35,7 @@ def weakest_of(dtype: np.dtype, K: np.ndarray) -> float:
 
     `dtype` is what they were computed in, whatever K is held in.
     """
-    rounding = _ROUNDING[np.dtype(dtype).itemsize]
+    rounding = _ROUNDING_OF_KERNEL[np.dtype(dtype).itemsize]
     return rounding * np.sqrt(len(K)) * max(1e-300, float(np.abs(K.diagonal()).max()))
 
 
@@ -63,7 +62,7 @@ def solve_block(
     residual: np.ndarray,
     levels: tuple[float, ...],
     violation: float,
-    corners: tuple[float, float],
+    smoothings: tuple[float, float],
     watch: Callable[[int, np.ndarray | None], object],
     dtype: np.dtype | None = None,
 ) -> np.ndarray | None:
@@ -77,15 +76,15 @@ def solve_block(
         K, residual + K @ beta, lower, upper, beta, *tube_of(problem, beta, levels, violation)
     )
     middle = sum(levels) / len(levels)
-    widths = widths_of(problem)[index]
+    ranges = ranges_of(problem)[index]
     weakest = weakest_of(problem.kernel.dtype if dtype is None else dtype, K)
-    found = solve_stages(system, widths, weakest, beta, middle, corners, watch)
+    found = solve_stages(system, ranges, weakest, beta, middle, smoothings, watch)
     if found is None or not np.isfinite(found).all():
         return None
     totals = sums_of(beta, problem.by_sign)
     found = nearest_feasible(found, *problem.pieces(found, index), totals)
     off = np.abs(np.subtract(sums_of(found, problem.by_sign), totals)).max()
-    if off > ROUNDING_OF_SUM * np.abs(found).sum():
+    if off > LARGEST_ERROR_OF_SUM * np.abs(found).sum():
         return None
     after = residual - K @ (found - beta)
     return found if problem.decrease(beta, found, residual, after) > 0 else None

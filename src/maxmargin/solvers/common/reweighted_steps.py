@@ -13,20 +13,23 @@ import numpy as np
 from numba import njit
 
 _FAST = {"nnan", "ninf", "nsz", "contract", "arcp", "reassoc"}
+# Columns of a panel of the Cholesky factorisation.
 _PANEL = 48
-# Relative slope at which a step along the line counts as the exact one.
+# Relative slope at which a step along the line counts as the exact one, and looks for it at most.
 _EXACT_SLOPE = 1e-6
 _MAX_EVALUATIONS = 100
 # Without a sample between its bounds nothing says how far b should go: the line search does.
 INTERCEPT_STEP = 16.0
-# Each stage's corner of the hinge, as a part of the one before.
-CORNER_RATIO = 0.5
+# The smoothing width δ of a stage as part of the one before, and of the last as part of tol: what
+# smoothing adds to the violation is at most δ.
+SMOOTHING_RATIO = 0.5
+SMOOTHING_PART_OF_TOL = 0.25
 # Before the last stage the sets need not settle: a whole step and few changes are enough.
 FEW_CHANGES = 0.3
 ALMOST_FULL_STEP = 0.9
 FULL_STEP_TOL = 1e-3
-# Part of Σ|β| that its sum may lose to rounding.
-_ROUNDING_OF_SUM = 1e-13
+# Part of Σ|β| by which a sum of β may be off in an answer: ten times the rounding of one.
+LARGEST_ERROR_OF_SUM = 1e-13
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -254,7 +257,7 @@ def dense_stage(
     epsilon : half the width of a regression's tube, else 0
     total : what Σβ of the block must be (G_b,in)
     inverse_weights : 1/a of each sample, the diagonal D
-    centre : the β that the corner of the hinge is shifted by
+    centre : the β that the smoothed hinge is shifted by
     gamma, f, b : the present point, f = K gamma; updated in place (b is returned)
     few_changes : part of S₁ that may change in a whole step and still count as settled
 
@@ -305,7 +308,7 @@ def dense_stage(
 
 @njit(cache=True, nogil=True)
 def solve_chunk(
-    K, residual, beta, lower, upper, epsilon, widths, weakest, b, first_corner, last_corner,
+    K, residual, beta, lower, upper, epsilon, ranges, weakest, b, first_smoothing, last_smoothing,
     max_steps,
 ):  # fmt: skip
     """Solve the problem of one working set, the samples outside it held where they are.
@@ -314,9 +317,9 @@ def solve_chunk(
     ----------
     K, residual, beta : of the working set; residual is p − Kβ over all samples
     epsilon : half the width of a regression's tube, else 0
-    widths : what a corner of the hinge is divided by: upper − lower, made finite
+    ranges : what the smoothing width is divided by: upper − lower, made finite
     weakest : least inverse weight; less would not survive the rounding of K
-    first_corner, last_corner : the corner's width at the start and at the end
+    first_smoothing, last_smoothing : the smoothing width δ at the start and at the end
 
     Returns
     -------
@@ -331,23 +334,23 @@ def solve_chunk(
     total = beta.sum()
     gamma, centre = beta.copy(), beta.copy()
     inverse_weights, u, side, target = np.empty(n), np.empty(n), np.empty(n), beta.copy()
-    corner = max(first_corner, last_corner)
+    smoothing = max(first_smoothing, last_smoothing)
     steps = 0
     while True:
         for i in range(n):
-            inverse_weights[i] = max(corner / widths[i], weakest)
+            inverse_weights[i] = max(smoothing / ranges[i], weakest)
         b, taken, _, definite = dense_stage(
             K, linear, lower, upper, epsilon, total, inverse_weights, centre, gamma, f, b,
-            max_steps, 0.0 if corner <= last_corner else FEW_CHANGES,
+            max_steps, 0.0 if smoothing <= last_smoothing else FEW_CHANGES,
         )  # fmt: skip
         steps += taken
         if not definite:
             return beta, b, steps, -1.0
         clip_to_box(linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side)
-        if corner <= last_corner:
+        if smoothing <= last_smoothing:
             break
         centre[:] = target
-        corner = max(last_corner, corner * CORNER_RATIO)
+        smoothing = max(last_smoothing, smoothing * SMOOTHING_RATIO)
     for i in range(n):
         if side[i] != 0.0:  # the system's own answer has more correct digits than u
             target[i] = min(max(gamma[i], lower[i]), upper[i])
@@ -364,19 +367,19 @@ def solve_chunk(
 
 @njit(cache=True, nogil=True)
 def balance(beta, lower, upper, total, kinked):
-    """Take the surplus of Σβ from the samples between their bounds, as their room allows.
+    """Take the surplus of Σβ from the samples between their bounds, as their slack allows.
 
-    Where zero is a kink, it is a bound, and samples there stay. False where the room does not
+    Where zero is a kink, it is a bound, and samples there stay. False where the slack does not
     suffice: the stages did not converge, as with an indefinite kernel, and β is infeasible.
     """
     surplus = beta.sum() - total
-    room = np.zeros(beta.size)
+    slack = np.zeros(beta.size)
     for i in range(beta.size):
         bottom = 0.0 if kinked and beta[i] >= 0.0 else lower[i]
         top = 0.0 if kinked and beta[i] <= 0.0 else upper[i]
         if bottom < beta[i] < top:
-            room[i] = beta[i] - (bottom if surplus > 0.0 else top)
-    available = np.abs(room).sum()
+            slack[i] = beta[i] - (bottom if surplus > 0.0 else top)
+    available = np.abs(slack).sum()
     if available > 0.0:
-        beta -= min(1.0, abs(surplus) / available) * room
-    return abs(beta.sum() - total) <= _ROUNDING_OF_SUM * np.abs(beta).sum()
+        beta -= min(1.0, abs(surplus) / available) * slack
+    return abs(beta.sum() - total) <= LARGEST_ERROR_OF_SUM * np.abs(beta).sum()

@@ -28,6 +28,7 @@ from maxmargin.solvers.common.low_rank_passes import (
 )
 from maxmargin.solvers.common.newton import newton_change
 from maxmargin.solvers.common.reweighted_block import knows, solve_block
+from maxmargin.solvers.common.reweighted_steps import SMOOTHING_PART_OF_TOL
 from maxmargin.solvers.common.shrinking import settled
 
 # What is expected of the rank, and the cost of rounds after which to look whether it is less.
@@ -37,8 +38,8 @@ _WORTH_A_LOOK = 1e6
 # that it may have, and the violation that is far from a solution: from there a pass with it is
 # worth as much as one with the exact factor.
 _WORTH_ROUGH = 1e7
-_MUCH_LESS = 0.6
-_FAR = 1.0
+_ROUGH_PART_OF_RANK = 0.6
+_FAR_VIOLATION = 1.0
 # Where a low-rank solution was needed once, the rest is not left to SMO steps for long: the part
 # of its cost that they may take.
 _PATIENCE_AGAIN = 0.1
@@ -47,21 +48,20 @@ _STABLE = 0.15
 # A Newton step this many times cheaper than the rounds since the last is tried in any case.
 _HARDLY_COUNTS = 20
 # After each Newton step that failed the next must wait twice as long, up to this many times.
-_MOST_PATIENCE = 16.0
+_LONGEST_WAIT = 16.0
 # Systems that IRWLS on a working set solves, whose cost rounds may take before; and the free
 # samples from which on it is worth its overhead.
 _BLOCK_STEPS = 20
 _LEAST_FREE = 64
 # Its working set has all samples that are no more than a part of the violation from moving: the
 # first of these parts that leaves at most so many times the free ones.
-_REACH = (1.0, 0.3, 0.1, 0.03, 0.0)
-_BLOCK_SIZE = 2.0
+_PARTS_OF_VIOLATION = (1.0, 0.3, 0.1, 0.03, 0.0)
+_BLOCK_PER_FREE = 2.0
 # Bytes that a pair of samples of it takes: the kernel value in two precisions, and systems.
 _BLOCK_BYTES = 32
-# Its first and last corner as parts of the violation, and the least of tol: what it leaves out will
-# violate more than a narrow one would cost.
-_CORNERS = (1.0, 0.02)
-_LAST_CORNER = 0.25
+# Its first and last smoothing width as parts of the violation: samples that it leaves out will
+# violate more than that.
+_SMOOTHING_OF_VIOLATION = (1.0, 0.02)
 
 
 class SecondOrder:
@@ -70,7 +70,7 @@ class SecondOrder:
     def __init__(self) -> None:
         self.taken: list[str] = []
         self._since_newton = self._since_low_rank = self._since_block = 0.0
-        self._newton_patience = 1.0
+        self._newton_wait = 1.0
         self._low_rank_possible = True
         self._low_rank_below = np.inf  # samples from which on the rank was found too high
         self._rank: float | None = None
@@ -106,13 +106,13 @@ class SecondOrder:
             return False
         if self._newton_due(active, free):
             taken = self._newton(active, free, count_steps)
-            self._newton_patience = 1.0 if taken else min(2 * self._newton_patience, _MOST_PATIENCE)
+            self._newton_wait = 1.0 if taken else min(2 * self._newton_wait, _LONGEST_WAIT)
             if taken:
                 return True
-        return self._newton_patience > 1.0 and self._block(active, free, count_steps)
+        return self._newton_wait > 1.0 and self._block(active, free, count_steps)
 
     def _newton_due(self, active: ActiveSet, free: np.ndarray) -> bool:
-        cost = self._newton_patience * costs.newton_step(len(free), active.n)
+        cost = self._newton_wait * costs.newton_step(len(free), active.n)
         cheap = self._since_newton > _HARDLY_COUNTS * cost
         return self._since_newton > cost and (cheap or self._settled(active, free, cost))
 
@@ -146,14 +146,14 @@ class SecondOrder:
             return False
         if self._rough_rank is None:
             self._rough_rank = rank_of(problem, rough_accuracy(problem))
-            most = min(constants.ROUGH_RANK, _MUCH_LESS * rank_of(problem))
+            most = min(constants.ROUGH_RANK, _ROUGH_PART_OF_RANK * rank_of(problem))
             self._rough_tried = self._rough_rank > most  # not worth one
         # Before and after it the residual is computed from scratch.
         cost = costs.low_rank_solution(active.n, self._rough_rank)
         cost += 2 * costs.exact_residual(active.n, int(np.count_nonzero(active.beta)))
         if self._rough_tried or self._since_low_rank < constants.LOW_RANK_PATIENCE * cost:
             return False
-        return active.violation_and_intercept()[0] > _FAR
+        return active.violation_and_intercept()[0] > _FAR_VIOLATION
 
     def _rough(self, active: ActiveSet, count_steps) -> bool:
         self._rough_tried, problem = True, active.problem
@@ -167,7 +167,7 @@ class SecondOrder:
             return False
         active.move_to(*found)
         # What the factor lacks is left to the next steps, and to rounds no longer.
-        self._since_newton, self._since_block, self._newton_patience = 0.0, np.inf, 2.0
+        self._since_newton, self._since_block, self._newton_wait = 0.0, np.inf, 2.0
         self.taken.append("rough IRWLS")
         return True
 
@@ -209,8 +209,8 @@ class SecondOrder:
         self._since_block = 0.0
         violation, levels = violation_of(problem, active.beta, active.residual)
         fits = np.sqrt(active.cache_bytes / _BLOCK_BYTES)
-        most = min(_BLOCK_SIZE * len(free), active.cache.capacity, fits)
-        for part in _REACH:
+        most = min(_BLOCK_PER_FREE * len(free), active.cache.capacity, fits)
+        for part in _PARTS_OF_VIOLATION:
             at_rest = settled(problem, active.beta, active.residual, levels, part * violation)
             working = np.flatnonzero(~at_rest)
             if len(working) <= most:
@@ -218,14 +218,14 @@ class SecondOrder:
         else:
             return False
         beta, residual = active.beta[working], active.residual[working]
-        # Beside a large C, the rounding of single precision would outweigh the corner.
+        # Beside a large C, the rounding of single precision would outweigh the smoothing.
         K = problem.kernel.block(working, working, dtype=np.float64)
-        last = _LAST_CORNER * active.tol
+        last = SMOOTHING_PART_OF_TOL * active.tol
         if part < 1.0:
-            last = max(_CORNERS[1] * violation, last)
-        corners = (_CORNERS[0] * violation, last)
+            last = max(_SMOOTHING_OF_VIOLATION[1] * violation, last)
+        smoothings = (_SMOOTHING_OF_VIOLATION[0] * violation, last)
         new = solve_block(
-            problem, K, working, beta, residual, levels, violation, corners,
+            problem, K, working, beta, residual, levels, violation, smoothings,
             lambda steps, state: count_steps(steps), np.dtype(np.float64),
         )  # fmt: skip
         if new is None:

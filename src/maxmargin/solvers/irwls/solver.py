@@ -19,8 +19,8 @@ from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.certified_run import CertifiedRun
 from maxmargin.solvers.common.low_rank_passes import factor_of, low_rank_passes
 from maxmargin.solvers.common.precision import can_double, precise_enough, steps_per_pass
-from maxmargin.solvers.common.reweighted_block import solve_block, weakest_of, widths_of
-from maxmargin.solvers.common.reweighted_steps import solve_chunk
+from maxmargin.solvers.common.reweighted_block import ranges_of, solve_block, weakest_of
+from maxmargin.solvers.common.reweighted_steps import SMOOTHING_PART_OF_TOL, solve_chunk
 from maxmargin.solvers.irwls.chunks import (
     LARGEST,
     RANDOM,
@@ -30,18 +30,19 @@ from maxmargin.solvers.irwls.chunks import (
 )
 
 SELECTIONS = {"random": RANDOM, "largest": LARGEST, "smallest": SMALLEST}
-# Part of tol that a corner may take.
-_CORNER = 0.25
-# Part of the present violation that a chunk's first corner has.
-_FIRST_CORNER = 0.4
+# The first smoothing width of a chunk, as part of the present violation.
+_FIRST_SMOOTHING = 0.4
 # Chunks up to this size are one compiled call; larger ones are watched between their stages.
 _COMPILED_CHUNK = 256
+# Newton steps of a stage of such a chunk, at most.
 _STEPS_PER_STAGE = 50
-# From this many samples on a factor of low rank is looked for, of at most this part of them.
+# From this many samples on a factor of low rank is looked for, whose rank is at most this
+# part of them, and at most so many.
 _LOW_RANK_SAMPLES = 1000
 _MAX_RANK_PART = 0.2
 _MAX_RANK = 1500
-_PAIR_STEPS = 50_000
+# SMO steps of a chunk that is left to them, at most.
+_STEPS_WITHOUT_SYSTEM = 50_000
 
 
 class IRWLS(Solver):
@@ -52,11 +53,11 @@ class IRWLS(Solver):
     solved, until the sets stay as they are. Added to the paper, because Table 1 as
     printed swings between the sets and does not settle:
 
-    - *A corner.* The weight C/e of equation (8), with C in place of the paper's 2C
+    - *Smoothing.* The weight C/e of equation (8), with C in place of the paper's 2C
       (whose fixed point is β = 2C), grows beyond all bounds where e → 0. Here it
-      is C/max(e, δ): the hinge has a corner of width δ. A sample with e > δ
+      is C/max(e, δ): the smoothed hinge, quadratic on a width δ. A sample with e > δ
       would have a·e = C; it belongs to S₃ and leaves the system, as in step 4b.
-    - *Stages.* δ narrows from stage to stage. Each stage shifts its corner by the β of
+    - *Stages.* δ narrows from stage to stage. Each stage shifts its hinge by the β of
       the last one (the method of multipliers), so that the optimum does not
       depend on δ in the end, and few samples change sets between stages.
     - *A line search.* The objective of a stage is convex and piecewise quadratic, and
@@ -117,7 +118,7 @@ class _ChunkRun(CertifiedRun):
         self.rank: int | None = None
         self.try_low_rank = options.chunk_size in ("auto", "all")
         self.random = check_random_state(run.random_state)
-        self.widths = widths_of(problem)
+        self.ranges = ranges_of(problem)
 
     def details(self) -> dict:
         """What was solved how often, and where the time went."""
@@ -173,16 +174,16 @@ class _ChunkRun(CertifiedRun):
         K = active.block(working).astype(np.float64)
         clock = self._count("kernel", clock)
         before = active.beta[working]
-        corner = _CORNER * active.tol
+        smoothing = SMOOTHING_PART_OF_TOL * active.tol
         if len(working) < active.n:
-            corner = max(corner, constants.INNER_TOL * violation)
-        new, stop = self._solve_block(active, working, K, b, violation, corner)
+            smoothing = max(smoothing, constants.INNER_TOL * violation)
+        new, stop = self._solve_block(active, working, K, b, violation, smoothing)
         clock = self._count("optimise", clock)
         self.chunks += 1
         if new is None:
-            limit = min(_PAIR_STEPS, self.monitor.iterations_left(self.n_iter))
+            limit = min(_STEPS_WITHOUT_SYSTEM, self.monitor.iterations_left(self.n_iter))
             steps, _ = active.pair_steps(
-                working, max(corner, constants.INNER_TOL * violation), limit
+                working, max(smoothing, constants.INNER_TOL * violation), limit
             )
             self.n_iter += steps
             self.pair_steps += steps
@@ -194,17 +195,17 @@ class _ChunkRun(CertifiedRun):
         return stop
 
     def _solve_block(
-        self, active, working, K, b, violation, corner
+        self, active, working, K, b, violation, smoothing
     ) -> tuple[np.ndarray | None, Status | None]:
         """β that lowers the objective of the working set, or None; and the reason to stop."""
         beta, residual = active.beta[working], active.residual[working]
         lower, upper = active.problem.lower[working], active.problem.upper[working]
-        widths = self.widths[active.index[working]]
-        first = min(1.0, _FIRST_CORNER * violation)
+        ranges = self.ranges[active.index[working]]
+        first = min(1.0, _FIRST_SMOOTHING * violation)
         if len(working) <= _COMPILED_CHUNK:
             new, _, steps, decrease = solve_chunk(
-                K, residual, beta, lower, upper, active.problem.epsilon, widths,
-                weakest_of(active.problem.kernel.dtype, K), b, first, corner, _STEPS_PER_STAGE,
+                K, residual, beta, lower, upper, active.problem.epsilon, ranges,
+                weakest_of(active.problem.kernel.dtype, K), b, first, smoothing, _STEPS_PER_STAGE,
             )  # fmt: skip
             self.n_iter += steps
             return (new if decrease > 0 else None), None
@@ -218,7 +219,7 @@ class _ChunkRun(CertifiedRun):
             return bool(stopped)
 
         found = solve_block(
-            active.problem, K, working, beta, residual, (b,), violation, (first, corner), watch
+            active.problem, K, working, beta, residual, (b,), violation, (first, smoothing), watch
         )
         stop = stopped[0] if stopped else None
         return (beta if found is None and stop else found), stop
