@@ -17,7 +17,7 @@ from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM, constants
 from maxmargin.formulations import c_svc, epsilon_svr, nu_svr
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.optimality import Certificate, certify
+from maxmargin.optimality import Certificate, certify, violation_of
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Status
@@ -34,6 +34,8 @@ from maxmargin.solvers.common.low_rank_passes import (
 from maxmargin.solvers.common.newton import newton_change
 from maxmargin.solvers.common.precision import Passes
 from maxmargin.solvers.common.radix_select import largest
+from maxmargin.solvers.common.shrinking import settled
+from maxmargin.solvers.common.violators import pulls
 from maxmargin.solvers.decomposition import second_order
 from maxmargin.solvers.decomposition.second_order import SecondOrder
 
@@ -108,6 +110,38 @@ def test_many_free_samples_are_chosen_by_their_coupling():
     working = active.select(16, last=np.arange(2))
     assert {0, 1} <= set(working)
     assert (working < 60).sum() >= 12
+
+
+def test_samples_nearest_to_moving_again_stay_in_the_working_set():
+    """Not those with the largest residual, which are the safest at their bounds."""
+    X, y = two_gaussians(200)
+    problem = problem_of(X, y, 1.0)
+    rank = np.tile(np.arange(100), 2)  # in its class; all are at the bound where they belong
+    active = active_set(problem, problem.upper + problem.lower, y * (1.0 + rank))
+    working = active.select(40, last=np.flatnonzero(rank >= 20))
+    # Ten of each class come since they are the nearest of all, ten stay.
+    assert sorted(rank[working]) == sorted(2 * [*range(10), *range(20, 30)])
+
+
+@pytest.mark.parametrize("kind", ["c_svc", "tube", "two sums"])
+def test_samples_far_from_wanting_to_move_are_settled(kind):
+    """The pull of a sample beside the rule of shrinking, which is written for each by itself."""
+    rng = np.random.default_rng(3)
+    X, y = two_gaussians(60)
+    problem = problem_of(X, y, 1.0)
+    if kind != "c_svc":
+        bounds = {"linear": y, "lower": np.full(60, -1.0), "upper": np.ones(60)}
+        problem = replace(problem, **bounds, epsilon=0.3 if kind == "tube" else 0.0)
+    if kind == "two sums":
+        problem = replace(problem, totals=(5.0, -5.0))
+    beta = np.clip(2 * rng.normal(size=60), problem.lower, problem.upper)
+    beta[::5] = 0.0
+    residual, index = rng.normal(size=60), rng.permutation(60)[:40]
+    found = pulls(problem, beta, residual, index)
+    _, levels = violation_of(problem, beta, residual)
+    for margin in (-0.5, 0.0, 0.2, 1.0):
+        at_rest = settled(problem, beta, residual, levels, margin)
+        assert_array_equal(found < -margin, at_rest[index])
 
 
 def test_rows_are_kept_of_free_samples_that_move_often():

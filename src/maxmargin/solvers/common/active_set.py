@@ -18,7 +18,7 @@ from maxmargin.parallel import run_beside, split
 from maxmargin.problem import Problem
 from maxmargin.solvers.common.pair_steps import steps_on_block
 from maxmargin.solvers.common.shrinking import settled, worth_shrinking_to
-from maxmargin.solvers.common.violators import violators
+from maxmargin.solvers.common.violators import pulls, violators
 
 # Rows of this many values for one that is wanted: nearly each lies in a cache line of its own.
 _LONG_ROWS = 12
@@ -179,8 +179,9 @@ class ActiveSet:
 
         Where many samples are free, the other half are the free samples with the largest
         kernel values against the worst violators: they would undo a step that leaves them
-        out. Else it is half of the last set, its free samples first, then its worst
-        violators.
+        out. Else it is half of the last set, its free samples first, then the samples that are
+        nearest to moving again: those farthest beyond their bounds, which have the largest
+        residuals, are the last to come back.
         """
         if self.n <= size:
             return np.arange(self.n)
@@ -196,7 +197,8 @@ class ActiveSet:
             return np.sort(np.concatenate([stay, fresh]))
         stay = last[~is_fresh[last]]
         if len(stay) > size - len(fresh):
-            worth = np.where(self._is_free(stay), np.inf, np.abs(self.residual[stay]))
+            pull = pulls(self.problem, self.beta, self.residual, stay)
+            worth = np.where(self._is_free(stay), np.inf, pull)
             stay = stay[np.argsort(-worth, kind="stable")[: size - len(fresh)]]
         return np.sort(np.concatenate([stay, fresh]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.optimality import extremes
+from maxmargin.optimality import extremes, violation_of
 from maxmargin.problem import Problem
 from maxmargin.solvers.common.radix_select import largest
 
@@ -36,3 +36,16 @@ def violators(
         shrinking.append(largest(middle - shrink, can_shrink & may_shrink, each))
         can_grow[shrinking[-1]] = False
     return np.concatenate(growing), np.concatenate(shrinking)
+
+
+def pulls(
+    problem: Problem, beta: np.ndarray, residual: np.ndarray, index: np.ndarray
+) -> np.ndarray:
+    """How much each sample of `index` wants to move; below zero, how far it is from wanting to."""
+    _, levels = violation_of(problem, beta, residual)
+    value, slope = beta[index], residual[index]
+    # The level and the slope of ε|β| are those of the piece that the sample would move on.
+    above = np.where(value < 0, levels[-1] - problem.epsilon, levels[0] + problem.epsilon)
+    below = np.where(value > 0, levels[0] + problem.epsilon, levels[-1] - problem.epsilon)
+    grow = np.where(value < problem.upper[index], slope - above, -np.inf)
+    return np.maximum(grow, np.where(value > problem.lower[index], below - slope, -np.inf))
