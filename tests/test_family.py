@@ -1,6 +1,7 @@
 """SVR, NuSVR, NuSVC and OneClassSVM: optimal by the textbook, and at home like SVC."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from sklearn.base import clone, is_regressor
 import family_oracle as textbook
 import oracle
 from maxmargin import SVR, NuSVC, NuSVR, OneClassSVM
+from maxmargin.estimators.multiclass import binary_tasks
 from maxmargin.problem import Problem, sums_of
+from maxmargin.run import Run
 from maxmargin.solvers import SOLVERS, make_solver
 
 TIGHT = 1e-6
@@ -140,6 +143,29 @@ def test_a_margin_smaller_than_tol_is_found():
     rho = fine.fit_report_[0].quantities["rho"]
     assert rho < 0.1
     assert_allclose(rough.fit_report_[0].quantities["rho"], rho, rtol=0.3)
+
+
+@pytest.mark.parametrize(
+    ("rho", "violation", "lowered"),
+    [
+        (1.1e-2, 9e-4, None),  # ten times tol: known well enough
+        (8e-3, 9e-4, 4e-4),  # a tenth of it, and half of that: the next one may be smaller
+        (1e-3, 9e-4, 5e-5),
+        (5e-4, 9e-4, 1e-6),  # it could be nothing
+        (5e-4, 2e-3, None),  # tol is out of reach
+    ],
+)
+def test_a_small_margin_asks_for_no_more_than_a_part_of_it(rho, violation, lowered):
+    """The decision function is divided by ρ; what is to be known of it is a tenth."""
+    (task,) = binary_tasks(np.array([0, 1]), 2, "ovo", 0.5)
+    outcome = SimpleNamespace(
+        levels=(-rho, rho), kkt_violation=violation, status="converged", beta=np.zeros(2)
+    )
+    following = task.follow_up(None, outcome, Run(tol=1e-3), 1e-3)
+    assert (following is None) == (lowered is None)
+    if following is not None:
+        assert_allclose(following[1].tol, lowered)
+        assert task.follow_up(None, outcome, Run(tol=1e-6), 1e-3) is None
 
 
 @every_kind

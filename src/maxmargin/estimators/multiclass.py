@@ -20,9 +20,10 @@ from maxmargin.formulations import c_svc, nu_svc
 from maxmargin.solution import Status
 from maxmargin.warn import warn_user
 
-# The ρ of a ν-SVC is at least this multiple of tol, or it is solved again with this part of tol.
+# The ρ of a ν-SVC is at least this multiple of tol, or it is solved again with a part of tol, of which
+# this is the least.
 _LEAST_RHO_IN_TOL = 10.0
-_LOWER_PART_OF_TOL = 1e-3
+_LEAST_PART_OF_TOL = 1e-3
 # A violation or a ρ, both of the scale of decision values, that is nothing but rounding.
 _ROUNDING_OF_RHO = 1e-13
 
@@ -79,13 +80,13 @@ class NuBinaryTask(BinaryTask):
 
         The decision function is divided by ρ, and the violation with it.
         """
-        small = (
-            self._rho(outcome) < _LEAST_RHO_IN_TOL * run.tol
-            and outcome.kkt_violation > _ROUNDING_OF_RHO
-        )
-        if not small or outcome.status != Status.CONVERGED or run.tol < tol:
+        rho, violation, lowest = self._rho(outcome), outcome.kkt_violation, _LEAST_PART_OF_TOL * tol
+        reached = outcome.status == Status.CONVERGED and _ROUNDING_OF_RHO < violation <= run.tol
+        if rho >= _LEAST_RHO_IN_TOL * run.tol or run.tol <= lowest or not reached:
             return None
-        return problem, replace(run, start=outcome.beta, tol=_LOWER_PART_OF_TOL * run.tol)
+        # A ρ above the violation says what will do; one below it says nothing.
+        enough = 0.5 * rho / _LEAST_RHO_IN_TOL if rho > violation else lowest
+        return problem, replace(run, start=outcome.beta, tol=max(enough, lowest))
 
     def quantities(self, outcome):
         rho = self._rho(outcome)
