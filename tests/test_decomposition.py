@@ -3,6 +3,7 @@
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ from maxmargin.solvers.common.low_rank_passes import (
 from maxmargin.solvers.common.newton import newton_change
 from maxmargin.solvers.common.precision import Passes
 from maxmargin.solvers.common.radix_select import largest
+from maxmargin.solvers.common.reweighted_block import unit_of
 from maxmargin.solvers.common.shrinking import settled
 from maxmargin.solvers.common.violators import pulls
 from maxmargin.solvers.decomposition import second_order
@@ -286,6 +288,39 @@ def test_a_rough_pass_goes_most_of_the_way(C, two_sums):
     assert after.feasible and after.objective < before.objective
     assert after.kkt_violation < 0.3 * before.kkt_violation
     assert_allclose(residual, after.residual, atol=1e-9 * C)
+
+
+@pytest.mark.parametrize(("C", "gamma"), [(100.0, 0.5), (1e4, 2.0)])
+@pytest.mark.parametrize("kind", [SVR, NuSVR])
+def test_the_scale_of_targets_does_not_matter(kind, C, gamma):
+    """In powers of two: then all numbers are the same but for their exponents."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (1400, 2))
+    y = np.sin(3 * X[:, 0]) * X[:, 1] + 0.3 * rng.normal(size=1400)
+    tube = {"epsilon": 0.1} if kind is SVR else {}
+
+    def fitted(unit):
+        tubes = {name: unit * value for name, value in tube.items()}
+        return kind(C=C * unit, gamma=gamma, tol=1e-3 * unit, **tubes).fit(X, unit * y)
+
+    one, *others = (fitted(unit) for unit in (1.0, 2.0**-10, 2.0**10))
+    for other in others:
+        assert one.fit_report_[0].details["second_order"]
+        assert one.n_iter_ == other.n_iter_
+        assert_array_equal(one.dual_coef_ / C, other.dual_coef_ / other.C)
+
+
+@pytest.mark.parametrize(
+    ("p", "unit"),
+    [
+        (np.tile([1.0, -1.0], 50), 1.0),
+        (np.where(np.arange(100) < 3, 1.0, -1.0), 1.0),
+        (np.zeros(100), 1.0),
+        (np.r_[np.linspace(95.0, 105.0, 101), 1e6], 4.0),
+    ],
+)
+def test_the_unit_of_residuals(p, unit):
+    assert unit_of(SimpleNamespace(linear=p)) == pytest.approx(unit, rel=0.05)
 
 
 def test_a_rough_pass_is_left_where_the_factor_lacks_too_much(monkeypatch):

@@ -18,7 +18,7 @@ from maxmargin.problem import Problem, nearest_feasible, sums_of
 from maxmargin.solvers.common.free_system import solve_free
 from maxmargin.solvers.common.low_rank import expected_rank, lacking, sampled_factor
 from maxmargin.solvers.common.reweighted import LowRankSystem, solve_stages
-from maxmargin.solvers.common.reweighted_block import ranges_of, tube_of
+from maxmargin.solvers.common.reweighted_block import ranges_of, tube_of, unit_of
 from maxmargin.solvers.common.reweighted_steps import (
     LARGEST_ERROR_OF_SUM,
     SMOOTHING_PART_OF_TOL,
@@ -31,8 +31,8 @@ _CANDIDATES = 1024
 _LEAST_ACCURACY = 1e-15
 _LACKS_AT_BOUND = 1e-3
 _PASSES = 4
-# What a rough factor may lack times the largest range of a β, which is also the last smoothing;
-# and the most that it may lack, relative to the diagonal.
+# What a rough factor may lack times the largest range of a β, which is also the last smoothing with
+# it, in units of p; and the most that it may lack, relative to the diagonal.
 _ROUGH_SMOOTHING = 0.1
 _ROUGHEST = 1e-3
 # Factor by which the last smoothing width grows after a pass that failed.
@@ -43,18 +43,19 @@ _FIRST_RIDGE = 1e-3
 
 def _accuracy(problem: Problem) -> float:
     """How accurate the factor must be."""
-    lacks = _LACKS_AT_BOUND / max(_largest_range(problem), 1e-300)
+    lacks = _LACKS_AT_BOUND / _largest_range(problem)
     return max(_LEAST_ACCURACY, min(constants.FACTOR_ACCURACY, lacks))
 
 
 def _largest_range(problem: Problem) -> float:
-    """The largest range of a β, in units that make kernel values those of a scale of one."""
-    return float((problem.upper - problem.lower).max()) * problem.kernel.scale
+    """The largest range of a β, in units that give kernel values and p a scale of one."""
+    largest = float((problem.upper - problem.lower).max()) * problem.kernel.scale
+    return max(largest / unit_of(problem), 1e-300)
 
 
 def rough_accuracy(problem: Problem) -> float:
     """How accurate the factor of a `rough_pass` must be."""
-    return min(_ROUGHEST, _ROUGH_SMOOTHING / max(_largest_range(problem), 1e-300))
+    return min(_ROUGHEST, _ROUGH_SMOOTHING / _largest_range(problem))
 
 
 def rank_of(problem: Problem, accuracy: float | None = None) -> float:
@@ -168,10 +169,11 @@ def _first_smoothing(problem: Problem, ranges: np.ndarray, violation: float) -> 
     With the weights of a large C they have none, and a start far from the solution takes
     a hundred steps to find its sets. A start near by knows them.
     """
-    if violation < 1.0:
+    unit = unit_of(problem)
+    if violation < unit:
         return violation
     scale = float(problem.kernel.diagonal().max() * np.median(ranges))
-    return max(1.0, _FIRST_RIDGE * scale)
+    return max(unit, _FIRST_RIDGE * scale)
 
 
 def _accept(problem, tol, beta, residual, new) -> tuple[np.ndarray, np.ndarray] | None:

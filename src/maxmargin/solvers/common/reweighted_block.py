@@ -20,6 +20,8 @@ _LARGEST_RANGE = 1e12
 _LEAST_RANGE = 1e-16
 # Part of the violation that a tube has at the beginning, where the levels leave none.
 _LEAST_TUBE = 1e-3
+# Part of the samples at each end of p that do not count for its range.
+_OUTSIDE = 0.1
 # Rounding of K relative to its diagonal, by the bytes of a value; inverse weights must exceed it.
 _ROUNDING_OF_KERNEL = {4: 3e-7, 8: 1e-15}
 
@@ -28,6 +30,19 @@ def ranges_of(problem: Problem) -> np.ndarray:
     """upper − lower, within what a weight can express."""
     scale = problem.kernel.scale
     return np.clip(problem.upper - problem.lower, _LEAST_RANGE / scale, _LARGEST_RANGE / scale)
+
+
+def unit_of(problem: Problem) -> float:
+    """The scale of residuals: half the range of p, which is 1 where p holds labels.
+
+    Targets have any scale, and a few of them may be far from the others, which do not count. It
+    is 1 where all p are the same.
+    """
+    for share in (_OUTSIDE, 0.0):
+        low, high = np.quantile(problem.linear, (share, 1.0 - share))
+        if high > low:
+            return 0.5 * float(high - low)
+    return 1.0
 
 
 def weakest_of(dtype: np.dtype, K: np.ndarray) -> float:

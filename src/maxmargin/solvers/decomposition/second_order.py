@@ -27,7 +27,7 @@ from maxmargin.solvers.common.low_rank_passes import (
     rough_pass,
 )
 from maxmargin.solvers.common.newton import newton_change
-from maxmargin.solvers.common.reweighted_block import knows, solve_block
+from maxmargin.solvers.common.reweighted_block import knows, solve_block, unit_of
 from maxmargin.solvers.common.reweighted_steps import SMOOTHING_PART_OF_TOL
 from maxmargin.solvers.common.shrinking import settled
 
@@ -35,8 +35,8 @@ from maxmargin.solvers.common.shrinking import settled
 _EXPECTED_RANK = 200
 _WORTH_A_LOOK = 1e6
 # The cost of rounds after which to look for a rough factor, the part of the exact factor's rank
-# that it may have, and the violation that is far from a solution: from there a pass with it is
-# worth as much as one with the exact factor.
+# that it may have, and the violation, in units of p, that is far from a solution: from there a pass
+# with it is worth as much as one with the exact factor.
 _WORTH_ROUGH = 1e7
 _ROUGH_PART_OF_RANK = 0.6
 _FAR_VIOLATION = 1.0
@@ -153,7 +153,7 @@ class SecondOrder:
         cost += 2 * costs.exact_residual(active.n, int(np.count_nonzero(active.beta)))
         if self._rough_tried or self._since_low_rank < constants.LOW_RANK_PATIENCE * cost:
             return False
-        return active.violation_and_intercept()[0] > _FAR_VIOLATION
+        return active.violation_and_intercept()[0] > _FAR_VIOLATION * unit_of(problem)
 
     def _rough(self, active: ActiveSet, count_steps) -> bool:
         self._rough_tried, problem = True, active.problem
