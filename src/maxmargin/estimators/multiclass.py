@@ -20,8 +20,8 @@ from maxmargin.formulations import c_svc, nu_svc
 from maxmargin.solution import Status
 from maxmargin.warn import warn_user
 
-# The ρ of a ν-SVC is at least this multiple of tol, or it is solved again with a part of tol, of which
-# this is the least.
+# The ρ of a ν-SVC is at least this multiple of tol, or it is solved again with a part of tol; the
+# least such part.
 _LEAST_RHO_IN_TOL = 10.0
 _LEAST_PART_OF_TOL = 1e-3
 # A violation or a ρ, both of the scale of decision values, that is nothing but rounding.

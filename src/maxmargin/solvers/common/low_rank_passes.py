@@ -33,7 +33,7 @@ _LACKS_AT_BOUND = 1e-3
 _PASSES = 4
 # What a rough factor may lack times the largest range of a β, which is also the last smoothing with
 # it, in units of p; and the most that it may lack, relative to the diagonal.
-_ROUGH_SMOOTHING = 0.1
+_ROUGH_SMOOTHING = 0.08
 _ROUGHEST = 1e-3
 # Factor by which the last smoothing width grows after a pass that failed.
 _MORE_SMOOTHING = 100.0

@@ -39,7 +39,7 @@ _WORTH_A_LOOK = 1e6
 # with it is worth as much as one with the exact factor.
 _WORTH_ROUGH = 1e7
 _ROUGH_PART_OF_RANK = 0.6
-_FAR_VIOLATION = 1.0
+_FAR_VIOLATION = 0.8
 # Where a low-rank solution was needed once, the rest is not left to SMO steps for long: the part
 # of its cost that they may take.
 _PATIENCE_AGAIN = 0.1
