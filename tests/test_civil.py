@@ -201,7 +201,7 @@ def test_callbacks_and_verbose_tell_rows_settled_and_the_time_left(hard, capsys)
 
 def test_the_default_solver_tells_how_many_rows_are_settled():
     X, y = make_classification(4000, 5, class_sep=1.5, random_state=0)
-    report = SVC(C=100.0, gamma=0.5).fit(X, y).fit_report_
+    report = SVC(C=1000.0, gamma=2.0).fit(X, y).fit_report_
     settled = [line.n_settled for line in report.history]
     assert settled[0] == 0 and 2000 < max(settled) < 4000
 
