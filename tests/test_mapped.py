@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import SVC
-from maxmargin.estimators import spread
+from maxmargin.estimators import variance
 from maxmargin.io import read_data
 from maxmargin.io.files import DataError
 from maxmargin.kernels import feature_matrix
@@ -24,7 +24,7 @@ def small(monkeypatch):
     """Small arrays count as large ones."""
     for module in (mapped, feature_matrix):
         monkeypatch.setattr(module, "COPIED_BYTES", 2**16)
-    monkeypatch.setattr(spread, "_ENTRIES_AT_ONCE", 2**16)
+    monkeypatch.setattr(variance, "_ENTRIES_AT_ONCE", 2**16)
 
 
 def in_file(folder, X):

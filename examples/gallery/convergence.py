@@ -1,6 +1,6 @@
 """How solvers approach the optimum.
 
-A noisy problem with a large C, for which pair steps alone crawl. All end at the same optimum, which
+A noisy problem with a large C, for which SMO steps alone crawl. All end at the same optimum, which
 the certificate proves: a KKT violation within tol.
 """
 
