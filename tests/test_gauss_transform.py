@@ -78,6 +78,13 @@ def test_too_many_boxes_are_none(always, gamma):
     assert gauss_sums(gamma, X, np.ones((50, 1)), X.__getitem__, 50) is None
 
 
+@pytest.mark.parametrize("d", [1, 2])
+def test_a_long_line_of_boxes_is_none(d):
+    X = np.zeros((20_000, d))
+    X[:, 0] = np.linspace(0.0, 2000.0, 20_000)
+    assert gauss_sums(0.5, X, np.ones((20_000, 1)), X.__getitem__, 20_000) is None
+
+
 def test_no_distance_counts_with_a_gamma_of_zero(always):
     X = clouds(50, 2, 0)
     assert_allclose(gauss_sums(0.0, X, np.ones((50, 1)), X.__getitem__, 50), 50.0)

@@ -30,7 +30,8 @@ MOST_FEATURES = 3
 # Chebyshev nodes per dimension of a box, and the square of its side times γ.
 _NODES = 16
 _SIDE = 0.5
-# Moments of all boxes per sample, and in all (128 MB): the memory follows that of the samples.
+# Moments of all boxes per sample, and in all (128 MB): the memory follows that of the samples. The
+# same holds for the matrix of the polynomials of one dimension.
 _MOMENTS_PER_SAMPLE = 16
 _MOST_MOMENTS = 2**24
 # Nanoseconds of one core for a sample, by dimension; for a kernel value; for a flop of BLAS.
@@ -163,16 +164,20 @@ class _Boxes:
     def cost(self, n_sources: int, n_targets: int, n_tasks: int) -> float:
         """As `cost_of_sums`; infinite also where the boxes take too much memory."""
         most = min(_MOMENTS_PER_SAMPLE * (n_sources + n_targets), _MOST_MOMENTS)
-        moments = math.prod(map(float, self.shape)) * math.prod(self.nodes)
-        if not moments * n_tasks <= most:
+        lines = self._lines()
+        if not max(math.prod(lines) * n_tasks, max(lines) ** 2) <= most:
             return np.inf
         n_features = MOST_FEATURES - self.missing
         return cost_of_sums(n_features, n_sources, n_targets, n_tasks, self.flops)
 
+    def _lines(self) -> list[int]:
+        """The polynomials of each dimension, in all its boxes."""
+        return [int(count) * nodes for count, nodes in zip(self.shape, self.nodes)]
+
     @property
     def flops(self) -> float:
         """Operations of `meet`."""
-        lines = [count * nodes for count, nodes in zip(self.shape, self.nodes)]
+        lines = self._lines()
         return 2.0 * math.prod(lines) * sum(lines[self.missing :])
 
     def new_grid(self) -> np.ndarray:
@@ -205,7 +210,7 @@ class _Boxes:
     def meet(self, grid: np.ndarray) -> np.ndarray:
         """From the moments of all boxes to the polynomials of all boxes."""
         boxes, nodes, all_boxes = self.shape, self.nodes, grid.shape[0]
-        lines = [count * each for count, each in zip(boxes, nodes)]
+        lines = self._lines()
         values = grid.reshape(*boxes, *nodes).transpose(0, 3, 1, 4, 2, 5).reshape(lines)
         for axis in range(self.missing, MOST_FEATURES):
             kernel = self._kernel_of_polynomials(boxes[axis])
