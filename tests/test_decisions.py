@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils.multiclass import _ovr_decision_function
 
 import oracle
-from maxmargin import SVC, decisions
+from maxmargin import SVC, coefficients, decisions
 from maxmargin.decisions import in_form
 from maxmargin.estimators.decision import decision_functions
 from maxmargin.estimators.fitted import set_fitted
@@ -63,7 +63,7 @@ def naive_votes(values, n_classes):
 @pytest.mark.parametrize("n_support", [[4, 3], [3, 1, 5], [2, 0, 7, 1, 3], [1, 3] * 7])
 def test_values_of_pairs(monkeypatch, kernel, sparse, n, n_support):
     """By tiles that end within classes, and with a class that has no support vectors."""
-    monkeypatch.setattr(decisions, "_TILE_VECTORS", 4)
+    monkeypatch.setattr(coefficients, "_TILE_VECTORS", 4)
     monkeypatch.setattr(decisions, "_FEW_PRODUCTS", 2000)
     model, dual_coef, vectors = random_model(n_support, kernel, sparse=sparse)
     X = np.random.default_rng(1).normal(size=(n, 5))

@@ -19,7 +19,7 @@ def _pair(first, second, n_classes):
 
 
 @leaf()
-def add_class_blocks(blocks, numbers, begins, bounds, n_classes, values, tile):
+def add_class_blocks(blocks, numbers, begins, bounds, n_classes, values, tile, magnitudes):
     """tile += coefficients @ values for support vectors that are stored class by class.
 
     The first class of a pair comes before the second, and its first block sets the values of
@@ -27,20 +27,24 @@ def add_class_blocks(blocks, numbers, begins, bounds, n_classes, values, tile):
 
     Parameters
     ----------
-    blocks : one C-contiguous block of shape (its vectors, n_classes − 1) after the other
+    blocks : one C-contiguous block of shape (its vectors, n_classes − 1) after the other; each
+        has one more column where there are magnitudes
     numbers : the class of each block
     begins : whether it is the first block of its class
     bounds : where the vectors of each block begin in `values`, and where the last ends
     values : C-contiguous array of shape (n_vectors, n_samples)
+    magnitudes : array of shape (n_classes, n_samples) for the sums of the last columns, or (0, …)
     """
     n_samples = values.shape[1]
     others = n_classes - 1
-    product = np.empty((others, n_samples))
+    weighted = magnitudes.shape[0] > 0
+    width = others + 1 if weighted else others
+    product = np.empty((width, n_samples), tile.dtype)
     start_of_block = 0
     for b in range(numbers.size):
         i, start, stop = numbers[b], bounds[b], bounds[b + 1]
-        size = others * (stop - start)
-        block = blocks[start_of_block : start_of_block + size].reshape((stop - start, others))
+        size = width * (stop - start)
+        block = blocks[start_of_block : start_of_block + size].reshape((stop - start, width))
         start_of_block += size
         if size == 0:  # a class without support vectors
             product[:] = 0.0
@@ -59,6 +63,10 @@ def add_class_blocks(blocks, numbers, begins, bounds, n_classes, values, tile):
             else:
                 for r in range(n_samples):
                     target[r] += source[r]
+        if weighted:
+            target, source = magnitudes[i], product[others]
+            for r in range(n_samples):
+                target[r] = source[r] if begins[b] else target[r] + source[r]
 
 
 @leaf(fastmath=_SUM)
@@ -124,6 +132,46 @@ def votes(tile, n_classes):
             if wins[i, r] > wins[best[r], r]:
                 best[r] = i
     return best
+
+
+@leaf()
+def certain_votes(tile, n_classes, errors, offsets):
+    """The same from values that are not exact, and whether exact ones would say the same.
+
+    The value of a pair (i, j) may be off by errors[i] + errors[j] + the offset of the pair. The
+    winner is certain if no other class comes before it with all wins that it may have.
+
+    Parameters
+    ----------
+    errors : array of shape (n_classes, n_samples)
+    offsets : array of shape (n_tasks,)
+    """
+    n_samples = tile.shape[1]
+    # Sure wins, and sure losses in the upper half: one array, for the loop to become vectors.
+    counts = np.zeros((n_classes, n_samples), np.int32)
+    half = np.int32(16)
+    task = 0
+    for i in range(n_classes):
+        for j in range(i + 1, n_classes):
+            values, offset = tile[task], offsets[task]
+            error_of_i, error_of_j, of_i, of_j = errors[i], errors[j], counts[i], counts[j]
+            for r in range(n_samples):
+                error = error_of_i[r] + error_of_j[r] + offset
+                first, second = np.int32(values[r] > error), np.int32(values[r] < -error)
+                of_i[r] += first + np.int32(second << half)
+                of_j[r] += second + np.int32(first << half)
+            task += 1
+    best, certain = np.zeros(n_samples, np.int64), np.ones(n_samples, np.bool_)
+    for r in range(n_samples):
+        wins = counts[0, r] & 0xFFFF
+        for i in range(1, n_classes):
+            if counts[i, r] & 0xFFFF > wins:
+                best[r], wins = i, counts[i, r] & 0xFFFF
+        for i in range(n_classes):
+            most = n_classes - 1 - (counts[i, r] >> 16)
+            if i != best[r] and (most > wins or (most == wins and i < best[r])):
+                certain[r] = False
+    return best, certain
 
 
 @leaf()

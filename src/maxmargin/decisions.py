@@ -9,20 +9,15 @@ for all pairs together. What does not depend on the samples is made once per mod
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from itertools import combinations, islice, pairwise
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin._decision_leaves import (
-    add_class_blocks,
-    add_class_blocks_of_few,
-    confidences,
-    products_of_few,
-    votes,
-)
+from maxmargin._decision_leaves import confidences, products_of_few, votes
+from maxmargin.coefficients import Coefficients
 from maxmargin.kernels.buffers import thread_scratch
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.gauss_transform import GaussSums, cost_of_sums
@@ -30,14 +25,19 @@ from maxmargin.kernels.samples.dense import DenseSamples, dense_rows
 from maxmargin.kernels.tiles import cancels, kernel_tile, samples_for
 from maxmargin.kernels.user_values import call_kernel
 from maxmargin.parallel import run_blocks, session, split
+from maxmargin.single_precision import SinglePrecision, label_of_two
 
-# Samples and support vectors of one tile of kernel values, and bytes of a tile of decision values.
+# Samples of one tile of kernel values, and bytes of a tile of decision values, which has whole
+# vector registers of float32 samples.
 _TILE_ROWS = 512
-_TILE_VECTORS = 1024
 _TILE_BYTES = 2**23
-_FEWEST_ROWS = 8
+_LANES = 16
 # Products up to which one compiled loop is faster than to wake BLAS and its threads.
 _FEW_PRODUCTS = 1_000_000
+# Products from which on labels are sought in float32 first, and the part of the samples of a tile
+# that must be certain by them for the other tiles to follow.
+_WORTH_SINGLE = 4_000_000
+_MOSTLY_CERTAIN = 0.75
 # Rows up to which sparse vectors are faster without a panel, and features that a row may have then.
 _FEW_ROWS = 4
 _MOST_FEATURES = 2**15
@@ -55,27 +55,74 @@ class DecisionFunctions:
 
     def __init__(self, values: _Terms, intercept: np.ndarray, n_classes: int):
         self._terms, self._n_classes = values, n_classes
+        # Until float32 values of a tile leave too many labels in doubt. Whoever reads this too
+        # early, or for other samples, loses time alone.
+        self._single_is_worth_it = True
         self._intercept = np.ascontiguousarray(intercept, np.float64)[:, np.newaxis]
 
     def evaluate(self, X, form: str, n_jobs: int) -> np.ndarray:
         """The decision values of all samples in one of the forms of `in_form`, tile by tile."""
         terms = self._terms.prepared(X, n_jobs)
-        n, n_tasks = terms.n_samples(X), len(self._intercept)
+        n = terms.n_samples(X)
 
         def evaluate(rows: slice) -> np.ndarray:
-            shape = n_tasks, rows.stop - rows.start
-            tile = thread_scratch("decisions").array(shape, np.float64)
-            with np.errstate(over="ignore", invalid="ignore"):
-                terms.fill(X, rows, tile)
-                tile += self._intercept
-                return in_form(tile, form, self._n_classes)
+            return in_form(self._values(terms, X, rows), form, self._n_classes)
 
         if n * terms.products <= _FEW_PRODUCTS:
             return evaluate(slice(0, n))
-        fitting = _TILE_BYTES // (8 * n_tasks)
+        fitting = _TILE_BYTES // (8 * len(self._intercept))
         with session(n_jobs):
-            tiles = split(n, min(_TILE_ROWS, max(_FEWEST_ROWS, fitting)))
+            tiles = split(n, min(_TILE_ROWS, max(_LANES, fitting // _LANES * _LANES)))
+            if form in ("votes", "largest") and n * terms.products >= _WORTH_SINGLE:
+                single = self._single if terms is self._terms else None
+                if single is not None and self._single_is_worth_it:
+                    return self._labels(single, X, form, tiles, evaluate)
             return np.concatenate(run_blocks(evaluate, tiles))
+
+    def _values(self, terms: _Terms, X, rows: slice) -> np.ndarray:
+        """The decision values of one tile, in memory that the next one of this thread takes."""
+        shape = len(self._intercept), rows.stop - rows.start
+        tile = thread_scratch("decisions").array(shape, np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            terms.fill(X, rows, tile)
+            tile += self._intercept
+        return tile
+
+    @cached_property
+    def _single(self) -> SinglePrecision | None:
+        return self._terms.single_precision(self._intercept)
+
+    def _labels(
+        self, single: SinglePrecision, X, form: str, tiles: list[slice], evaluate: Callable
+    ) -> np.ndarray:
+        """The labels that evaluate(rows) has tile by tile, most of them from float32 values.
+
+        The rows in doubt have float64 values among themselves, whose sums may have another order
+        than in their tile; where that could matter, the tile decides.
+        """
+
+        def look(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+            if self._single_is_worth_it:
+                labels, certain = single.labels(X[rows], form)
+                if np.count_nonzero(certain) >= _MOSTLY_CERTAIN * len(certain):
+                    return labels, certain
+                self._single_is_worth_it = False
+            return evaluate(rows), np.ones(rows.stop - rows.start, bool)
+
+        labels, certain = map(np.concatenate, zip(*run_blocks(look, tiles), strict=True))
+        doubtful = np.flatnonzero(~certain)
+
+        def look_closely(part: slice) -> None:
+            rows = X[doubtful[part]]
+            tile = self._values(self._terms, rows, slice(0, rows.shape[0]))
+            labels[doubtful[part]], certain[doubtful[part]] = single.judge(tile, rows, form)
+
+        def take(rows: slice) -> None:
+            labels[rows] = evaluate(rows)
+
+        run_blocks(look_closely, split(len(doubtful), tiles[0].stop))
+        run_blocks(take, [rows for rows in tiles if not certain[rows].all()])
+        return labels
 
 
 def in_form(tile: np.ndarray, form: str, n_classes: int) -> np.ndarray:
@@ -83,12 +130,15 @@ def in_form(tile: np.ndarray, form: str, n_classes: int) -> np.ndarray:
 
     Parameters
     ----------
-    form : "tasks" for the values themselves, of shape (n_samples, n_tasks); of pairs also
-        "votes" for the class with most wins, of equals the first, and "classes" for wins and
-        confidences of shape (n_samples, n_classes)
+    form : "tasks" for the values themselves, of shape (n_samples, n_tasks), and "largest" for the
+        task with the largest one, of equals the first; of pairs also "votes" for the class with
+        most wins, of equals the first, and "classes" for wins and confidences of shape
+        (n_samples, n_classes)
     """
+    if form == "largest":
+        return tile.argmax(axis=0)
     if form == "votes":
-        return votes(tile, n_classes)
+        return label_of_two(tile) if len(tile) == 1 else votes(tile, n_classes)
     return confidences(tile, n_classes) if form == "classes" else tile.T.copy()
 
 
@@ -109,6 +159,10 @@ class _Terms(ABC):
     def n_samples(self, X) -> int:
         return X.shape[0]
 
+    def single_precision(self, intercept: np.ndarray) -> SinglePrecision | None:
+        """The decision values in float32, where labels can be proven from them."""
+        return None
+
     @abstractmethod
     def fill(self, X, rows: slice, tile: np.ndarray) -> None:
         """tile[task, r] = Σ_s coefficient[task, s] · k(row rows.start + r of X, vector s)."""
@@ -121,83 +175,6 @@ class NoTerms(_Terms):
 
     def fill(self, X, rows, tile):
         tile[:] = 0.0
-
-
-class Coefficients:
-    """Coefficients of all support vectors, in the order in which tiles want them.
-
-    Parameters
-    ----------
-    dual_coef : array of LIBSVM's layout, one row per other class (pairs) or per task
-    n_support : support vectors per class
-    n_tasks : number of binary decision functions
-    """
-
-    def __init__(self, dual_coef: np.ndarray, n_support: np.ndarray, n_tasks: int):
-        n_classes = len(n_support)
-        self.n_vectors, self.n_tasks = dual_coef.shape[1], n_tasks
-        # Two classes and one-vs-rest have one row per task.
-        self.by_pair = n_tasks > 1 and dual_coef.shape[0] == n_classes - 1
-        self.size = dual_coef.size
-        self._dual_coef = dual_coef
-        self._ends = ends = np.concatenate([[0], np.cumsum(n_support)])
-        self._chunks: list[tuple[slice, tuple]] = []
-        if not self.by_pair:
-            for chunk in split(self.n_vectors, _TILE_VECTORS):
-                self._chunks.append((chunk, (np.ascontiguousarray(dual_coef[:, chunk]),)))
-            return
-        pieces = [
-            (number, start + part.start, start + part.stop)
-            for number, (start, stop) in enumerate(pairwise(ends))
-            for part in split(stop - start, _TILE_VECTORS) or [slice(0, 0)]
-        ]
-        while pieces:
-            first, taken = pieces[0][1], 1
-            while taken < len(pieces) and pieces[taken][2] - first <= _TILE_VECTORS:
-                taken += 1
-            mine, pieces = pieces[:taken], pieces[taken:]
-            blocks = np.concatenate([dual_coef[:, a:b].T.ravel() for _, a, b in mine])
-            numbers = np.array([number for number, _, _ in mine])
-            begins = np.array([start == ends[number] for number, start, _ in mine])
-            bounds = np.array([first, *(stop for _, _, stop in mine)]) - first
-            chunk = slice(int(first), int(mine[-1][2]))
-            self._chunks.append((chunk, (blocks, numbers, begins, bounds, n_classes)))
-
-    def __iter__(self) -> Iterator[slice]:
-        """The support vectors, as many at a time as a tile has."""
-        return (chunk for chunk, _ in self._chunks)
-
-    def of_task(self, task: int = 0) -> np.ndarray:
-        """The coefficients of all support vectors in one task, zero where they take no part."""
-        if not self.by_pair:
-            return np.ascontiguousarray(self._dual_coef[task], np.float64)
-        pairs = combinations(range(len(self._ends) - 1), 2)
-        result, (first, second) = np.zeros(self.n_vectors), next(islice(pairs, task, None))
-        for own, row in ((first, second - 1), (second, first)):
-            vectors = slice(self._ends[own], self._ends[own + 1])
-            result[vectors] = self._dual_coef[row, vectors]
-        return result
-
-    def clear(self, tile: np.ndarray) -> None:
-        """Prepare a tile for `add` of all chunks in turn; those of pairs set it themselves."""
-        if not self.by_pair:
-            tile[:] = 0.0
-
-    def add(self, place: int, values: np.ndarray, tile: np.ndarray) -> None:
-        """tile += coefficients of one chunk @ values of shape (n_vectors, n_samples)."""
-        _, parts = self._chunks[place]
-        if self.by_pair:
-            add_class_blocks(*parts, np.ascontiguousarray(values), tile)  # type: ignore[call-arg]
-        else:
-            tile += parts[0] @ values
-
-    def add_few(self, place: int, values: np.ndarray, tile: np.ndarray) -> None:
-        """The same for few samples and values of shape (n_samples, n_vectors)."""
-        _, parts = self._chunks[place]
-        if self.by_pair:
-            add_class_blocks_of_few(*parts, values, tile)  # type: ignore[call-arg]
-        else:
-            tile += parts[0] @ values.T
 
 
 class FeatureTerms(_Terms):
@@ -224,6 +201,12 @@ class FeatureTerms(_Terms):
                 lambda rows: basis.like(X[rows]).X, n,
             )  # fmt: skip
         return self if sums is None else _SummedTerms(sums, basis)
+
+    def single_precision(self, intercept):
+        # Sums of one task over sparse vectors are faster without values in memory.
+        if self._of_task is not None and self._basis.is_sparse:
+            return None
+        return SinglePrecision.of(self._function, self._basis, self._coefficients, intercept)
 
     def fill(self, X, rows, tile):
         basis, part, function = self._basis, X[rows], self._function

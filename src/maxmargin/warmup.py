@@ -35,7 +35,7 @@ def warm_up() -> float:
                 SVC().fit(samples, y).predict(samples)
         few, many = X[:900], np.digitize(X[:900, 1], (-0.5, 0.5))
         for samples in (few, thin[:900]):
-            SVC().fit(samples, many).predict(samples)
+            SVC().fit(samples, many).predict(thin if samples is not few else X)
         SVC(kernel="linear").fit(X, y).predict(X)
         for n in (300, 1500):  # many steps, second-order steps
             SVC(C=1e4).fit(X[:n], rng.integers(0, 2, n))

@@ -106,12 +106,14 @@ class BaseSVClassifier(KernelModel):
             return self._on_card(self.predict, X)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
-        n_classes = len(self.classes_)
-        if n_classes > 2 and (self.break_ties or self.multi_class == "ovr"):
-            return self.classes_.take(np.argmax(self.decision_function(X), axis=1))
-        if n_classes == 2:
-            return self.classes_.take(np.where(self._decisions(X, "tasks")[:, 0] > 0, 0, 1))
-        return self.classes_.take(self._decisions(X, "votes"))
+        form = "votes"
+        if len(self.classes_) > 2:
+            own = self._form()
+            if self.multi_class == "ovr":
+                form = "largest"
+            elif self.break_ties:
+                return self.classes_.take(np.argmax(self._decisions(X, own), axis=1))
+        return self.classes_.take(self._decisions(X, form))
 
     def decision_function(self, X: Any) -> Any:
         """Decision values of the samples in X.

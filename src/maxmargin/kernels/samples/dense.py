@@ -41,6 +41,18 @@ class DenseSamples:
         """Multiplications of one inner product."""
         return self.n_features
 
+    @property
+    def terms_of_product(self) -> int:
+        """Terms that an inner product has at most."""
+        return self.n_features
+
+    def rounded(self) -> DenseSamples:
+        """The same samples in float32, each number of them rounded once."""
+        same, single = object.__new__(DenseSamples), np.dtype(np.float32)
+        same.X, same.norms, same.origin = self.X.astype(single), self.norms.astype(single), None
+        same.n, same.n_features, same.dtype = self.n, self.n_features, single
+        return same
+
     def like(self, X) -> DenseSamples:
         """Samples of other rows X, in the same storage."""
         return DenseSamples(dense_rows(X), self.dtype, self.origin)

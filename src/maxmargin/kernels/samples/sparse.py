@@ -50,6 +50,17 @@ class SparseSamples:
     def multiplies_per_value(self) -> float:
         return len(self.data) / max(1, self.n)
 
+    @property
+    def terms_of_product(self) -> int:
+        return self._longest_row
+
+    def rounded(self) -> SparseSamples:
+        single = np.float32
+        data, norms = self.data.astype(single), self.norms.astype(single)
+        same = SparseSamples._of(data, self.indices, self.indptr, norms, self.n_features)
+        same.origin = None
+        return same
+
     def like(self, X) -> SparseSamples:
         as_it_is = sp.issparse(X) and self.origin is None
         return SparseSamples(X if as_it_is else to_csr(X, self.origin), self.dtype, self.origin)
