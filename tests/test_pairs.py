@@ -84,6 +84,30 @@ def test_every_problem_is_optimal(monkeypatch, mode, n_features, kernel, sparse)
     check_optimal(found, batch, K, 1e-3 + 1e-9)
 
 
+def test_few_free_samples_are_one_linear_system():
+    X, y = clouds([5, 6, 4, 12], n_features=30)
+    kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.1), np.float64)
+    found = solve(pairs_of(y, C=1e3), kernel)
+    assert (found.n_iter == 1).all() and (found.status == CONVERGED).all()
+    check_optimal(found, pairs_of(y, C=1e3), oracle.kernel_values(X, X, gamma=0.1), 1e-11)
+
+
+@pytest.mark.parametrize("C", [0.05, 0.5, 3.0, 100.0])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "sigmoid"])
+@pytest.mark.parametrize("mode", ["all values", "rows"])
+def test_few_samples_whichever_are_free(monkeypatch, C, kernel, mode):
+    """Systems that move samples beyond their bounds, singular ones, and no system at all."""
+    monkeypatch.setattr(batch_module, "_wants_all_values", lambda *_: mode == "all values")
+    X, y = clouds([8, 3, 14, 1], n_features=4)
+    X[[1, 9]] = X[[2, 12]]
+    batch = pairs_of(y, C)
+    batch.costs[::3] *= 0.3
+    function = KernelFunction(kernel, 0.3, 0.1)
+    found = solve(batch, FeatureKernelMatrix(X, function, np.float64))
+    assert (found.status == CONVERGED).all()
+    check_optimal(found, batch, oracle.kernel_values(X, X, kernel, 0.3, 0.1), 1e-3)
+
+
 @pytest.mark.parametrize("mode", ["all values", "rows"])
 def test_one_group_of_all_samples(monkeypatch, mode):
     """One-vs-rest: the same samples in each problem, whose rows they share."""

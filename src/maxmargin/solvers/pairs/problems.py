@@ -11,6 +11,7 @@ from maxmargin import constants, optimality
 from maxmargin.compiled import inner, leaf, part_of
 from maxmargin.optimality import FEASIBLE
 from maxmargin.problem import ROUNDING_OF_BOUND, ROUNDING_OF_SUM
+from maxmargin.solvers.pairs.few import residual_of_few, start_of_few, workspace
 from maxmargin.solvers.pairs.rows import fetch
 from maxmargin.solvers.pairs.steps import (
     LIMIT,
@@ -89,7 +90,7 @@ def solve_problems(
         largest = max(largest, _size(problems[p], bounds))
     work = np.empty((5, largest))
     all_places = np.empty((2, largest), np.int64)
-    work_diagonal, small = np.empty(largest, np.float32), np.empty((SMALL, SMALL))
+    work_diagonal, small = np.empty(largest, np.float32), workspace(SMALL)
     for p in range(begin, end):
         n = _size(problems[p], bounds)
         positive, g, h = problems[p]
@@ -201,14 +202,18 @@ def solve_one(
     if few is not None and n <= SMALL:
         free, values = _gather(
             place, residual, rows, memory, on_demand, shared_at, ready, free, stop, source,
-            features, small,
+            features, small[0],
         )  # fmt: skip
         if values < 0:
             return HARD, ZERO, ZERO
         computed += values
     reason = LIMIT if steps > 0 else OPTIMAL
+    if few is not None and n <= SMALL and steps == 0:
+        steps += start_of_few(small, beta, linear, lower, upper, max_steps)
     while True:
-        if not known:
+        if few is not None and n <= SMALL:
+            residual_of_few(small[0], beta, linear, residual)
+        elif not known:
             complete, free, fetched, values = _exact_residual(
                 place, beta, residual, linear, rows, memory, on_demand, shared_at, ready, free,
                 stop, source, features, fetched,
@@ -237,7 +242,9 @@ def solve_one(
         target, known = constants.TARGET * tol, False
         if few is not None and n <= SMALL:
             least = least_curvature(diagonal)
-            reason, taken = steps_of_few(small, beta, residual, lower, upper, least, target, most)
+            reason, taken = steps_of_few(
+                small[0], beta, residual, lower, upper, least, target, most
+            )
             steps += taken
             continue
         if shrinking is None and reason == LIMIT:
