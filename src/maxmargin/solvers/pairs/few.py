@@ -17,6 +17,9 @@ from maxmargin.compiled import inner
 _MOST_SYSTEMS = 4
 # Part of a diagonal value that a pivot must have: with less the matrix counts as singular.
 _LEAST_PIVOT = 1e-10
+# The least pivot in units of a label over the largest β. A β is a part of its label divided by its
+# pivot or less, so that with a smaller one it is most probably beyond its bound.
+_PIVOT_WITHIN_BOUND = 0.1
 
 
 @inner()
@@ -59,7 +62,7 @@ def start_of_few(space, beta, linear, lower, upper, most):
         for t in range(n):
             fixed += beta[t]
         systems += 1
-        if not _solve(space, m, beta, linear, fixed):
+        if not _solve(space, m, beta, linear, lower, upper, fixed):
             break
         kept = 0
         for a in range(m):
@@ -91,8 +94,8 @@ def _may_meet_margins(K, linear, lower, upper):
 
 
 @inner(error_model="numpy", fastmath={"contract", "nsz"})
-def _solve(space, m, beta, linear, fixed):
-    """The optimum of m free samples while the others stay, by Cholesky's factor; False: singular.
+def _solve(space, m, beta, linear, lower, upper, fixed):
+    """The optimum of m free samples while the others stay, by Cholesky's factor; False: no use.
 
     K_FF u = p_F − K_FB β_B and K_FF v = 1 give β_F = u − level · v, whose sum is −Σβ_B.
     """
@@ -116,7 +119,8 @@ def _solve(space, m, beta, linear, fixed):
             pivot -= row[c] * row[c]
             right -= row[c] * u[c]
             one -= row[c] * v[c]
-        if not pivot > _LEAST_PIVOT * own[i]:
+        enough = pivot * (upper[i] - lower[i]) > _PIVOT_WITHIN_BOUND
+        if not enough or not pivot > _LEAST_PIVOT * own[i]:
             return False
         inverse[a] = 1.0 / np.sqrt(pivot)
         u[a], v[a] = right * inverse[a], one * inverse[a]
