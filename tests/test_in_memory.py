@@ -117,6 +117,7 @@ def crawling(n=120):
     X = rng.normal(size=(n, 4))
     signs = np.where(X[:, 0] + 0.7 * rng.normal(size=n) > 0, 1.0, -1.0)
     kernel = in_memory(kernel_of(X, "linear"))
+    kernel.source = kernel  # values alone, without features for the interior-point method
     return Problem(kernel, signs, np.minimum(100 * signs, 0), np.maximum(100 * signs, 0))
 
 

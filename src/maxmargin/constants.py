@@ -73,6 +73,15 @@ LARGEST_PART = 65_536
 PART_TOL = 0.2
 ROUNDS_PER_PART = 100
 
+# Linear kernels of few features. --------------------------------------------------------------
+
+# Features and samples of a problem up to which the interior-point method is for it, and the SMO
+# steps that may come before it, in about half its time: so many, and one for each two products of
+# its features. Easy problems take fewer. (benchmarks/small.py)
+INTERIOR_POINT_FEATURES = 64
+INTERIOR_POINT_SAMPLES = 8192
+STEPS_BEFORE_INTERIOR_POINT = 500
+
 # Exact answers. -----------------------------------------------------------------------------
 
 # Samples up to which a problem is solved beyond tol, to its exact optimum (benchmarks/small.py),

@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 
 # Rows of X that are looked at together.
 _ROWS_AT_ONCE = 2**16
+# Bytes of few features that are copied into a dense array, at most.
+_FEATURE_BYTES = 2**25
+
+
+def has_few_features(X, kernel) -> bool:
+    """Whether a kernel matrix is that of a linear kernel with few features."""
+    n, n_features = X.shape
+    few = n_features <= min(constants.INTERIOR_POINT_FEATURES, n) and not is_mapped(X)
+    return few and kernel == "linear" and 8 * n * n_features <= _FEATURE_BYTES
 
 
 class FeatureKernelMatrix(KernelMatrix):
@@ -187,6 +196,12 @@ class FeatureKernelMatrix(KernelMatrix):
 
     def features(self):
         return self.X if self._index is None else self.X[self._index]
+
+    def few_features(self):
+        if not has_few_features(self.X, self.function.name):
+            return None
+        X = self.features()
+        return np.ascontiguousarray(X if isinstance(X, np.ndarray) else X.toarray(), np.float64)
 
     def fill_symmetric(self, out: np.ndarray, of: slice | None = None) -> None:
         """out = K of all samples or of consecutive ones, half of it computed."""

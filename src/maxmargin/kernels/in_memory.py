@@ -58,6 +58,9 @@ class InMemoryKernel(KernelMatrix):
             return coefficients @ self._K[index]
         return self._K[rows][:, index] @ coefficients
 
+    def few_features(self):
+        return None if self.source is self else self.source.few_features()
+
     def restrict(self, index, dtype=None):
         part = InMemoryKernel(len(index), self._positions[index], self)
         self.block(index, index, out=part._K)

@@ -149,6 +149,10 @@ class KernelMatrix(ABC):
         """The samples as rows of a dense array or CSR matrix; None where there are none."""
         return None
 
+    def few_features(self) -> np.ndarray | None:
+        """X with K = XXᵀ as a float64 array of few columns; None where there is none."""
+        return None
+
     def feature_major(self):
         """A `FeatureMajorSamples`, which computes one row at a time; None where there is none."""
         return None

@@ -158,7 +158,7 @@ def warn_unless_converged(estimator, status: Status, details: dict) -> None:
     if n_beyond:
         message = (
             f"C={estimator.C:g} asks for a hard margin, and {n_beyond} samples cannot have it: the "
-            "classes of the training data cannot be separated in float64 arithmetic. Use a "
-            "smaller C."
+            "classes of the training data cannot be separated in float64 arithmetic. "
+            f"{'Scale the features, or use' if np.isfinite(estimator.C) else 'Use'} a smaller C."
         )
     warn_user(message, ConvergenceWarning)

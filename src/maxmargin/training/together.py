@@ -14,6 +14,7 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.formulations import are_bounds
 from maxmargin.kernels.budget import cache_bytes
+from maxmargin.kernels.feature_matrix import has_few_features
 from maxmargin.kernels.functions import BUILT_IN_KERNELS
 from maxmargin.kernels.samples import are_dense
 from maxmargin.parallel import resolve_n_jobs, session
@@ -52,6 +53,7 @@ def solve_together(source: LocalSource, solver, watch: FitWatch, seed: int) -> A
         problems, bounds, data.codes[order], data.costs[order], len(bounds) > 2,
         tol=float(estimator.tol), max_iter=int(estimator.max_iter),
         refine=len(order) <= constants.REFINED_SAMPLES,
+        few_features=has_few_features(data.X, estimator.kernel),
         wide=wide,
         at_once=at_once,
     )  # fmt: skip

@@ -136,11 +136,12 @@ class Passes:
         return None if stuck else problem
 
     def best(self) -> Certificate:
-        """The certificate of the least duality gap of all passes and of the start."""
-        start = certify(self._whole, self._whole.feasible(self._start))
-        if self._best is None or start.duality_gap < self._best.duality_gap:
-            return start
-        return self._best
+        """The certificate of the least duality gap of all passes, of the start and of no start."""
+        starts = [None] if self._start is None else [None, self._start]
+        found = [certify(self._whole, self._whole.feasible(start)) for start in starts]
+        if self._best is not None:
+            found.append(self._best)
+        return min(found, key=lambda certificate: certificate.duality_gap)
 
     def _falls(self, objective: float) -> bool:
         """Whether the objective is well below that of all passes before."""

@@ -16,6 +16,7 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.kernels.budget import precision_of_rows
 from maxmargin.kernels.in_memory import in_memory
+from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
@@ -23,6 +24,7 @@ from maxmargin.solvers.base import FORMULATIONS, Capabilities, Solver
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.certified_run import CertifiedRun, certify_or_estimate
 from maxmargin.solvers.common.free_system import solve_free
+from maxmargin.solvers.common.interior_point import by_interior_point, steps_before
 from maxmargin.solvers.common.low_rank_passes import rank_of
 from maxmargin.solvers.common.precision import Drift, can_double, steps_per_pass
 from maxmargin.solvers.decomposition.second_order import SecondOrder
@@ -102,9 +104,15 @@ class _BlockRun(CertifiedRun):
         tol = constants.TARGET * self.run.tol * (_REFINED_TOL if self.refines else 1.0)
         limit = constants.STEPS_PER_ROUND - self.run.start_steps
         limit = max(constants.STEPS_PER_SAMPLE * problem.n, limit)
+        features = None if self.refines or problem.by_sign else problem.kernel.few_features()
+        if features is not None and not self.run.start_steps:
+            limit = steps_before(features)
         beta, residual, self.n_iter = steps_in_memory(
             problem, self.run, K, tol, min(limit, self.monitor.iterations_left(0))
         )
+        if features is not None and violation_of(problem, beta, residual)[0] > tol:
+            left = self.monitor.iterations_left(self.n_iter)
+            self.n_iter += by_interior_point(problem, features, tol, left, beta)
         self.second_order.count_round(problem.n, problem.n, self.n_iter, 0)
         if self.refines and self.monitor.should_stop(self.n_iter) is None:
             beta = solve_free(problem, beta, residual)

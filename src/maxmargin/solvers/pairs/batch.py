@@ -21,6 +21,8 @@ from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.in_memory import BufferLease, InMemoryKernel
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import n_threads, run_blocks
+from maxmargin.solvers.common.interior_point import steps_before
+from maxmargin.solvers.pairs.linear import solve_linear
 from maxmargin.solvers.pairs.problems import MANY_STEPS, STEP_BUDGET, solve_problems
 from maxmargin.solvers.pairs.steps import SMALL
 
@@ -28,7 +30,8 @@ from maxmargin.solvers.pairs.steps import SMALL
 _FEW_SAMPLES = 64
 # Samples of a problem up to which SMO steps without working sets are the faster way: of few
 # features, of many, whose values within a group are all computed, and of one problem alone, which
-# more than one thread could work on. (benchmarks/classes.py)
+# more than one thread could work on; four times as many with a linear kernel of few features.
+# (benchmarks/classes.py, benchmarks/small.py)
 _MOST_SAMPLES = 32_768
 _MOST_SAMPLES_WIDE = 8192
 _MOST_SAMPLES_ALONE = 1024
@@ -54,6 +57,8 @@ class Batch:
     by_pair : whether groups are classes and problems their pairs
     tol, max_iter : when a problem is solved, and when its steps end (−1: never)
     refine : whether problems of few samples are solved to the exact optimum
+    few_features : whether the kernel is linear, of so few features that the interior-point method
+        is for it
     wide : whether samples are dense and have so many features that kernel values cost much less
         by large matrix products than row by row
     at_once : whether the same holds for all kernel values of one problem, of sparse samples too
@@ -67,6 +72,7 @@ class Batch:
     tol: float
     max_iter: int = -1
     refine: bool = False
+    few_features: bool = False
     wide: bool = False
     at_once: bool = False
 
@@ -127,7 +133,7 @@ def worth_it(batch: Batch, memory: int) -> bool:
     rows = 8 * largest * _FEWEST_ROWS * n_threads()
     most = _MOST_SAMPLES_WIDE if batch.wide else _MOST_SAMPLES
     if len(sizes) == 1:
-        most = _MOST_SAMPLES_ALONE
+        most = _MOST_SAMPLES_ALONE * (4 if batch.few_features else 1)
     return largest <= most and rows <= memory // 2
 
 
@@ -175,6 +181,8 @@ def solve_batch(
         coefficients = np.zeros(batch.shape)
     _check_shapes(batch, kernel, coefficients)
     found = BatchOutcome(coefficients, len(sizes))
+    features = kernel.few_features() if batch.few_features and not batch.refine else None
+    usual = constants.STEPS_PER_SAMPLE, constants.STEPS_PER_TURN
     diagonal = kernel.diagonal().astype(np.float32)
     max_steps = batch.max_iter if batch.max_iter >= 0 else np.iinfo(np.int64).max
 
@@ -183,18 +191,30 @@ def solve_batch(
         stopped = should_stop()
         with values.lent() as lent:
 
-            def call(begin: int, end: int, *variant: bool | None) -> None:
+            def call(begin: int, end: int, many: tuple[int, int], *variant: bool | None) -> None:
                 solve_problems(  # type: ignore[call-arg]
                     batch.problems, begin, end, batch.bounds, batch.codes, batch.costs,
                     diagonal, batch.by_pair, coefficients, *lent,
                     batch.tol, batch.refine, 0 if stopped else max_steps, STEP_BUDGET,
-                    found.counts, found.numbers, *variant,
+                    *many, found.counts, found.numbers, *variant,
                 )  # fmt: skip
 
-            # Rows that were computed on demand would be lost between two calls.
-            call(part.start, part.stop, begun, few, lent[1])
+            if features is None:
+                # Rows that were computed on demand would be lost between two calls.
+                call(part.start, part.stop, usual, begun, few, lent[1])
+            else:
+                # Where a step computes a row, it takes longer.
+                steps = steps_before(features) // (1 if lent[1] is None else 2)
+                call(part.start, part.stop, (0, steps), begun, few, None)
             for number in np.flatnonzero(found.status[part] == MANY_STEPS) + part.start:
-                call(number, number + 1, None, None, True)
+                if features is not None and sizes[number] <= constants.INTERIOR_POINT_SAMPLES:
+                    solve_linear(
+                        batch.problems, number, batch.bounds, batch.codes, batch.costs,
+                        batch.by_pair, features, batch.tol, max_steps, coefficients,
+                        found.counts, found.numbers,
+                    )  # fmt: skip
+                if found.status[number] == MANY_STEPS:
+                    call(number, number + 1, usual, None, None, True)
         found.stopped[part] = stopped
         found.seconds[part] = (working_time() - start) / (part.stop - part.start)
 

@@ -23,8 +23,10 @@ from maxmargin.solvers.pairs.problems import (
 )
 from maxmargin.solvers.pairs.steps import ZERO
 
-# Steps per sample after which those at rest are left out: fewer than from a start at zero.
+# Steps per sample, and at least, after which samples at rest are left out: fewer than from a start
+# at zero.
 _STEPS_PER_SAMPLE = 1
+_LEAST_STEPS = 125
 # Nothing is computed on demand.
 _NO_SOURCE = None, None, None, (0.0, 0, 0.0, 0.0, 0)
 
@@ -53,7 +55,7 @@ def follow_pairs(K, pairs, begin, end, starts, stops, costs, growing, tol, beta_
         largest = max(largest, stops[g] - starts[g] + stops[h] - starts[h])
     work, places = np.empty((6, largest)), np.empty((2, largest), np.int64)
     all_diagonal, nothing = np.empty(largest, np.float32), np.empty((0, 0))
-    limits = tol, False, np.iinfo(np.int64).max, STEP_BUDGET, _STEPS_PER_SAMPLE
+    limits = tol, False, np.iinfo(np.int64).max, STEP_BUDGET, _STEPS_PER_SAMPLE, _LEAST_STEPS
     for p in range(begin, end):
         g, h = pairs[p]
         place = starts[g], stops[g], starts[h], stops[h], g, h

@@ -52,7 +52,7 @@ def solve_problems(
     problems, begin, end, bounds, codes, costs, all_diagonal, by_pair, coefficients,
     memory, on_demand, scratch_start, scratch_stop, shared_at, ready,
     table, samples, features, norms, unit, kind, gamma, coef0, degree,
-    tol, refine, max_steps, budget, counts, numbers, begun, few, shrinking,
+    tol, refine, max_steps, budget, per_sample, least_steps, counts, numbers, begun, few, shrinking,
 ):  # fmt: skip
     """Solve the problems from `begin` to `end`, each to its certificate.
 
@@ -72,8 +72,9 @@ def solve_problems(
     shared_at, ready : what is kept within groups, see `fetch`; None where nothing is
     table, samples, features, norms, unit, kind, gamma, coef0, degree : what values are computed
         from; features are None where rows are computed one by one
-    tol, refine, max_steps, budget : whether to go on to the exact optimum; the last is of kernel
-        values that the steps of a problem may read
+    tol, refine, max_steps, budget : when a problem is solved, whether to go on to the exact
+        optimum, steps at most, kernel values that they may read
+    per_sample, least_steps : steps per sample, and at least, after which a problem takes many
     counts : an array with an entry per problem: status, n_iter, evaluations, n_support, n_bounded
     numbers : the same: objective, duality gap, KKT violation, intercept
     begun : True where `coefficients` are a start other than zero; None where they are zero, or
@@ -84,7 +85,7 @@ def solve_problems(
     """
     source = table, samples, norms, (unit, kind, gamma, coef0, degree)
     scratch = scratch_start, scratch_stop
-    limits = tol, refine, max_steps, budget, constants.STEPS_PER_SAMPLE
+    limits = tol, refine, max_steps, budget, per_sample, least_steps
     largest = 0
     for p in range(begin, end):
         largest = max(largest, _size(problems[p], bounds))
@@ -114,18 +115,26 @@ def solve_problems(
             place, vectors, linear, rows, memory, on_demand, shared_at, ready, scratch, source,
             features, limits, small, few, shrinking, counts[1, p], counts[2, p], False,
         )  # fmt: skip
-        support, bounded, product = 0, 0, 0.0
         for t in range(n):
             s, row = (place[0] + t, row_g) if t < first else (h_start + t - first, row_h)
             coefficients[row, s] = beta[t]
-            support += beta[t] != 0.0
-            bounded += beta[t] != 0.0 and (beta[t] == lower[t] or beta[t] == upper[t])
-            product += beta[t] * (linear[t] + residual[t])
-        violation, intercept = violation_and_intercept(beta, residual, lower, upper)
         counts[0, p], counts[1, p], counts[2, p] = status, steps, computed
-        counts[3, p], counts[4, p] = support, bounded
-        numbers[0, p], numbers[2, p], numbers[3, p] = -0.5 * product, violation, intercept
-        numbers[1, p] = _gap_of(beta, residual, lower, upper, 0.0, intercept, intercept)
+        record(p, beta, residual, linear, lower, upper, counts, numbers)
+
+
+@inner()
+def record(p, beta, residual, linear, lower, upper, counts, numbers):
+    """Enter what a report says of a solution, and its certificate; returns the violation."""
+    support, bounded, product = 0, 0, 0.0
+    for t in range(beta.size):
+        support += beta[t] != 0.0
+        bounded += beta[t] != 0.0 and (beta[t] == lower[t] or beta[t] == upper[t])
+        product += beta[t] * (linear[t] + residual[t])
+    violation, intercept = violation_and_intercept(beta, residual, lower, upper)
+    counts[3, p], counts[4, p] = support, bounded
+    numbers[0, p], numbers[2, p], numbers[3, p] = -0.5 * product, violation, intercept
+    numbers[1, p] = _gap_of(beta, residual, lower, upper, 0.0, intercept, intercept)
+    return violation
 
 
 @inner()
@@ -191,10 +200,10 @@ def solve_one(
     """Steps and exact residuals in turn until the certificate agrees: status, steps, values.
 
     `known` says that the residual is there, so that steps come first. The last of the `limits` are
-    the steps per sample after which samples at rest are left out.
+    the steps per sample, and at least, after which samples at rest are left out.
     """
     beta, residual, lower, upper, diagonal = vectors
-    tol, refine, max_steps, budget, per_sample = limits
+    tol, refine, max_steps, budget, per_sample, least_steps = limits
     n = beta.size
     free, stop = scratch
     # Of one type from the start: for a literal zero Numba would compile all that is called anew.
@@ -238,7 +247,7 @@ def solve_one(
         allowed = min(budget // n, _steps_before_hard(n)) - steps
         if reason == TOO_MUCH or allowed <= 0:
             return HARD, steps, computed
-        most = min(max_steps - steps, allowed, _steps_per_turn(n, per_sample))
+        most = min(max_steps - steps, allowed, max(per_sample * n, least_steps))
         target, known = constants.TARGET * tol, False
         if few is not None and n <= SMALL:
             least = least_curvature(diagonal)
@@ -311,13 +320,6 @@ def _exact_residual(
     _subtract(residual[:first], beta, memory, rows[0])
     _subtract(residual[first:], beta, memory, rows[1])
     return True, free, fetched, computed
-
-
-@inner()
-def _steps_per_turn(n, per_sample):
-    """Steps after which a problem goes on without the samples at rest."""
-    least = constants.STEPS_PER_TURN * per_sample // constants.STEPS_PER_SAMPLE
-    return max(per_sample * n, least)
 
 
 @inner()
