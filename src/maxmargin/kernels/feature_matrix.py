@@ -38,9 +38,11 @@ _FEATURE_BYTES = 2**25
 
 def has_few_features(X, kernel) -> bool:
     """Whether a kernel matrix is that of a linear kernel with few features."""
+    if kernel != "linear" or is_mapped(X):
+        return False
     n, n_features = X.shape
-    few = n_features <= min(constants.INTERIOR_POINT_FEATURES, n) and not is_mapped(X)
-    return few and kernel == "linear" and 8 * n * n_features <= _FEATURE_BYTES
+    few = n_features <= min(constants.INTERIOR_POINT_FEATURES, n)
+    return few and 8 * n * n_features <= _FEATURE_BYTES
 
 
 class FeatureKernelMatrix(KernelMatrix):
