@@ -26,15 +26,17 @@ def cross_validate(
     X, y = dataset.X, dataset.y
     splits, stratify = folds_of(estimator, dataset, folds, seed)
     predicted: Any = None
-    with warnings.catch_warnings(record=True) as caught:
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        deferred.counting("folds", json or quiet) as report,
+    ):
         warnings.simplefilter("always", ConvergenceWarning)
-        for fit_on, test_on in deferred.counted(
-            splits.split(X, stratify), folds, "folds", json or quiet
-        ):
+        for number, (fit_on, test_on) in enumerate(splits.split(X, stratify), start=1):
             model = clone(estimator).fit(*safe_split(estimator, X, y, fit_on))
             found = model.predict(safe_split(estimator, X, y, test_on, fit_on)[0])
             predicted = np.empty(X.shape[0], found.dtype) if predicted is None else predicted
             predicted[test_on] = found
+            report(number, folds)
     result = measures(estimator, predicted, y)
     converged = not any(issubclass(one.category, ConvergenceWarning) for one in caught)
     if json:

@@ -17,7 +17,6 @@ __getattr__ = late_names(
         "certify": "maxmargin.optimality",
         "check_can_save": "maxmargin.io.model_file",
         "coefficients_by_task": "maxmargin.estimators.multiclass",
-        "counted": "maxmargin.cli._progress",
         "counting": "maxmargin.cli._progress",
         "fit_noise": "maxmargin.estimators.noise",
         "fit_sigmoids": "maxmargin.estimators.pair_sigmoids",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from maxmargin.monitor import Progress
@@ -99,16 +99,6 @@ def time_left(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"about {hours}:{minutes:02d}:{rest:02d} left"
-
-
-def counted(items: Iterable, total: int, what: str, quiet: bool) -> Iterable:
-    """The items, with a progress bar that counts them."""
-    if not shows_progress(quiet):
-        return items
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(items, what, total=total, console=Console(stderr=True), transient=True)
 
 
 @contextmanager

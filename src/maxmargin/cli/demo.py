@@ -6,7 +6,7 @@ import maxmargin
 from maxmargin.cli import _deferred as deferred
 from maxmargin.cli import _options as options
 from maxmargin.cli._output import emit, print_json, report_values
-from maxmargin.io.files import atomic_write
+from maxmargin.io.files import write_text
 
 
 def demo(
@@ -29,8 +29,7 @@ def demo(
         page = deferred.html_report(
             model, X_test, y_test, title="Breast cancer", evaluated_on="held-out samples"
         )
-        with atomic_write(report) as file:
-            file.write(page.encode())
+        write_text(report, page)
     if json:
         print_json({"accuracy": accuracy, **report_values(model.fit_report_)})
         return

@@ -16,7 +16,7 @@ from maxmargin.cli._measures import measures, numbers, sentences
 from maxmargin.cli._output import emit, note, print_json
 from maxmargin.cli._probability import noise_lines, require_probability
 from maxmargin.io.data import Dataset, read_data
-from maxmargin.io.files import DataError, atomic_write, format_suffix
+from maxmargin.io.files import DataError, format_suffix, write_text
 
 # Values of sparse rows that are made dense at a time.
 _BLOCK_VALUES = 2**22
@@ -25,29 +25,26 @@ Model = Annotated[
     str,
     typer.Argument(metavar="MODEL", help="A model of maxmargin train, or of svm-train."),
 ]
+_Out = Annotated[
+    str | None, typer.Argument(metavar="OUT", help="File for the labels; else printed.")
+]
+_Scores = Annotated[bool, typer.Option("--scores", help="Add the decision values to each line.")]
+_Probability = Annotated[
+    int,
+    typer.Option(
+        "--probability", "-b", metavar="0|1", min=0, max=1,
+        help="Add probabilities of the classes, and go by them; for models of train -b 1.",
+    ),
+]  # fmt: skip
 
 
 def predict(
     data: options.Data,
     model: Model,
-    out: Annotated[
-        str | None, typer.Argument(metavar="OUT", help="File for the labels; else printed.")
-    ] = None,
+    out: _Out = None,
     label: options.Label = None,
-    scores: Annotated[
-        bool, typer.Option("--scores", help="Add the decision values to each line.")
-    ] = False,
-    probability: Annotated[
-        int,
-        typer.Option(
-            "--probability",
-            "-b",
-            metavar="0|1",
-            min=0,
-            max=1,
-            help="Add probabilities of the classes, and go by them; for models of train -b 1.",
-        ),
-    ] = 0,
+    scores: _Scores = False,
+    probability: _Probability = 0,
     jobs: options.Jobs = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -56,46 +53,58 @@ def predict(
 
     And what the predictions are worth, where the data has labels.
     """
-    from sklearn.base import is_regressor
-
     estimator = maxmargin.io.load_model(model)
-    of_numbers = is_regressor(estimator)
-    if scores and of_numbers:
-        raise DataError("--scores: what a regression predicts is its decision value already.")
-    if probability:
-        require_probability(estimator, model)
-        if scores:
-            raise DataError("-b and --scores cannot be used together.")
+    classes = _check_options(estimator, model, scores, bool(probability))
     X, truth = samples_for(estimator, data, label, model, quiet)
     estimator.set_params(n_jobs=jobs)
-    classes = estimator.classes_ if probability and not of_numbers else None
     wanted = "decision_function" if scores else None if classes is None else "predict_proba"
     predicted, values = answers(estimator, X, wanted)
     if classes is not None and values is not None:
         predicted = classes[np.argmax(values, axis=1)]
     found = measures(estimator, predicted, truth)
+    noise = estimator._noise if probability and classes is None else None
     if out is not None:
-        with atomic_write(out) as file:
-            file.write(_lines(predicted, values, classes).encode())
+        write_text(out, _lines(predicted, values, classes))
     if json:
-        result: dict[str, Any] = {"n_samples": len(predicted), **found, "out": out}
-        if probability and of_numbers:
-            result["noise"] = estimator._noise
-        if out is None:
-            result |= {"values" if of_numbers else "labels": predicted}
-            if classes is not None:
-                result |= {"classes": classes, "probabilities": values}
-            elif values is not None:
-                result["scores"] = values
+        result = {"n_samples": len(predicted), **found, "out": out}
+        result |= {} if noise is None else {"noise": noise}
+        result |= _contents(estimator, predicted, values, classes) if out is None else {}
         print_json(result)
         return
     if out is None:
         emit(_lines(predicted, values, classes).rstrip("\n"))
     if not quiet:
         # svm-predict's own lines; beside the predictions they must not look like one of them.
-        noise = noise_lines(estimator._noise) if probability and of_numbers else []
-        for sentence in [*noise, *sentences(found, len(predicted))]:
+        of_noise = [] if noise is None else noise_lines(noise)
+        for sentence in [*of_noise, *sentences(found, len(predicted))]:
             typer.echo(sentence, err=out is None)
+
+
+def _check_options(estimator, model: str, scores: bool, probability: bool) -> np.ndarray | None:
+    """A sentence for options that the model has no answer to; the classes with probabilities."""
+    from sklearn.base import is_regressor
+
+    of_numbers = is_regressor(estimator)
+    if scores and of_numbers:
+        raise DataError("--scores: what a regression predicts is its decision value already.")
+    if not probability:
+        return None
+    require_probability(estimator, model)
+    if scores:
+        raise DataError("-b and --scores cannot be used together.")
+    return None if of_numbers else estimator.classes_
+
+
+def _contents(estimator, predicted: np.ndarray, values, classes) -> dict[str, Any]:
+    """The predictions for JSON."""
+    from sklearn.base import is_regressor
+
+    contents = {"values" if is_regressor(estimator) else "labels": predicted}
+    if classes is not None:
+        contents |= {"classes": classes, "probabilities": values}
+    elif values is not None:
+        contents["scores"] = values
+    return contents
 
 
 def samples_for(

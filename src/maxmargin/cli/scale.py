@@ -12,7 +12,7 @@ import typer
 from maxmargin.cli import _options as options
 from maxmargin.cli._output import discard_output, note
 from maxmargin.io.data import Dataset, read_data, write_data
-from maxmargin.io.files import DataError, atomic_write, open_binary
+from maxmargin.io.files import DataError, open_binary, write_text
 from maxmargin.io.text_blocks import MAX_INDEX
 
 # Values that are scaled at a time.
@@ -160,8 +160,7 @@ def _write_ranges(path: str, ranges: Ranges) -> None:
     lines = ["x", f"{ranges.lower!r} {ranges.upper!r}"]
     columns = (ranges.features + 1, ranges.lowest, ranges.highest)
     lines += [f"{i} {low!r} {high!r}" for i, low, high in zip(*(c.tolist() for c in columns))]
-    with atomic_write(path) as file:
-        file.write(("\n".join(lines) + "\n").encode())
+    write_text(path, "\n".join(lines) + "\n")
 
 
 def _read_ranges(path: str, dataset: Dataset) -> Ranges:

@@ -17,7 +17,7 @@ from maxmargin.cli._inputs import check_model_file, classes_of, dataset_for
 from maxmargin.cli._output import emit, note, print_json, report_values
 from maxmargin.cli._probability import add_probability, check_probability
 from maxmargin.io.data import Dataset
-from maxmargin.io.files import DataError, atomic_write
+from maxmargin.io.files import DataError, write_text
 
 
 def train(
@@ -83,13 +83,7 @@ def train(
     fit(estimator, dataset, classes, quiet or json)
     if probability:
         add_probability(estimator, dataset, seed)
-    page = "" if report is None else _page(estimator, dataset)
-    if dataset.feature_names is not None:
-        estimator.feature_names_in_ = np.asarray(dataset.feature_names, dtype=object)
-    maxmargin.io.save_model(estimator, path)
-    if report is not None:
-        with atomic_write(report) as file:
-            file.write(page.encode())
+    _write(estimator, dataset, path, report)
     _announce(estimator, dataset, path, report, json, quiet)
     raise typer.Exit(estimator.fit_status_)
 
@@ -141,10 +135,6 @@ def _n_problems(estimator, classes: np.ndarray | None) -> int:
     return n_classes * (n_classes - 1) // 2 if estimator.multi_class == "ovo" else n_classes
 
 
-def _page(estimator, dataset: Dataset) -> str:
-    return deferred.html_report(estimator, dataset.X, dataset.y, title=dataset.name)
-
-
 def _default_model(data: str, classes: np.ndarray | None, estimator) -> str:
     """svm-train's name for it, in the present folder; .npz where LIBSVM could not hold it."""
     name = "model" if data == "-" else f"{Path(data).name}.model"
@@ -153,6 +143,18 @@ def _default_model(data: str, classes: np.ndarray | None, estimator) -> str:
     except ValueError:
         return f"{name}.npz"
     return name if classes is None or classes.dtype.kind in "iu" else f"{name}.npz"
+
+
+def _write(estimator, dataset: Dataset, path: str, report: str | None) -> None:
+    """Write the model, and a page about it if one is requested."""
+    page = ""
+    if report is not None:  # while the estimator has no names of columns: arrays have none
+        page = deferred.html_report(estimator, dataset.X, dataset.y, title=dataset.name)
+    if dataset.feature_names is not None:
+        estimator.feature_names_in_ = np.asarray(dataset.feature_names, dtype=object)
+    maxmargin.io.save_model(estimator, path)
+    if report is not None:
+        write_text(report, page)
 
 
 def _announce(estimator, dataset, path, report, json: bool, quiet: bool) -> None:

@@ -98,23 +98,17 @@ def tune(
 ) -> None:
     """Find C and gamma, and epsilon of a regression, over a grid of powers of two."""
     kernel, svm_type = options.kernel_name(kernel), options.svm_type_name(svm_type)
-    if svm_type not in _SCORES:
-        raise DataError(f"-s: {' and '.join(_SCORES)} can be tuned, not {svm_type}.")
-    if svm_type == "epsilon_svr" and weight:
-        raise DataError(f"--weight is about classes, and {svm_type} has none.")
+    _check_type(svm_type, weight)
     axes = [cost_axis(log2c, C), gamma_axis(kernel, log2g, gamma)]
     grid, fixed = grid_of(axes + _epsilon_axes(svm_type, log2p, epsilon))
     scoring = scoring or _SCORES[svm_type]
     _check_scoring(scoring)
-    if plot is not None:
-        _check_plot(plot, grid)
-    for path in filter(None, (model, plot)):
-        check_folder(path)
+    _check_outputs(model, plot, grid)
     kind, kind_of_search = _kinds(svm_type)
     estimator = kind(
         kernel=kernel, degree=degree, coef0=coef0, tol=tol,
-        cache_size=options.number_or(cache_size, ("auto",), "--cache-size"),
-    ).set_params(**fixed)  # fmt: skip
+        cache_size=options.number_or(cache_size, ("auto",), "--cache-size"), **fixed,
+    )  # fmt: skip
     dataset = dataset_for(estimator, data, label)
     classes = classes_of(estimator, dataset)
     splits, _ = folds_of(estimator, dataset, folds, seed)
@@ -135,6 +129,13 @@ def tune(
     _announce(search, list(grid), scoring, model, plot, json, quiet)
     if model is not None:
         raise typer.Exit(search.best_estimator_.fit_status_)
+
+
+def _check_type(svm_type: str, weight: list[str] | None) -> None:
+    if svm_type not in _SCORES:
+        raise DataError(f"-s: {' and '.join(_SCORES)} can be tuned, not {svm_type}.")
+    if svm_type == "epsilon_svr" and weight:
+        raise DataError(f"--weight is about classes, and {svm_type} has none.")
 
 
 def _epsilon_axes(svm_type: str, log2p: str | None, epsilon: float | None) -> list[Axis]:
@@ -161,8 +162,15 @@ def _check_scoring(scoring: str) -> None:
         raise DataError(f"--scoring: scikit-learn has no score {scoring!r}.{hint}")
 
 
+def _check_outputs(model: str | None, plot: str | None, grid: dict) -> None:
+    """Say before the search, not after it, that a result could not be drawn or written."""
+    if plot is not None:
+        _check_plot(plot, grid)
+    for path in filter(None, (model, plot)):
+        check_folder(path)
+
+
 def _check_plot(path: str, grid: dict) -> None:
-    """Say before the search, not after it, that it could not be drawn."""
     if len(grid) < 2:
         raise DataError("--plot draws a grid of two parameters, and only one varies.")
     try:

@@ -94,6 +94,12 @@ def atomic_write(path: str | os.PathLike) -> Iterator[IO[bytes]]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
+def write_text(path: str | os.PathLike, text: str) -> None:
+    """Write a text as `atomic_write` does, in UTF-8."""
+    with atomic_write(path) as file:
+        file.write(text.encode())
+
+
 @contextmanager
 def _written_beside(target: Path) -> Iterator[IO[bytes]]:
     opener = _OPENERS.get(target.suffix.lower())
