@@ -148,55 +148,70 @@ def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
     clock = time.thread_time if always_one_thread() else time.perf_counter
     begun = clock()
     index, problem, run, rows = samples.union(parts, task.number)
-    start = None if run.start is None else task.share * run.start
-    memory = max(int(task.memory * run.cache_bytes), _LEAST_ROWS * 8 * problem.n)
     problem = replace(problem, kernel=problem.kernel.with_own_counter())
-    left = None if task.deadline is None else task.deadline - time.time()
-    deadline = None if left is None else time.perf_counter() + left
     before = sum(part.n_iter_before + part.n_iter for part in parts)
-    max_iter = task.max_iter if task.max_iter < 0 else max(0, task.max_iter - before)
-    monitor = Monitor(max_iter=max_iter, deadline=deadline, interrupt=task.stop)
-    if not task.provisional:
-        monitor.certificate_seconds = CertificateCost(problem)
-    run = replace(
-        run,
-        tol=task.tol,
-        provisional=task.provisional,
-        refine=task.refine,
-        start_residual=_known_residual(index, parts) if task.resumes else None,
-        start=start if start is not None and start.any() else None,
-        cache_bytes=min(memory, run.cache_bytes),
-        monitor=monitor,
-    )
-    chain = max((part.chain for part in parts), default=0.0)
-    status = monitor.should_stop(0)
-    if status is not None or not (problem.upper.any() and problem.lower.any()):
-        beta, residual = run.initial_beta(problem), None
-        found = Support(index, beta, status=status or Status.CONVERGED)
-    else:
-        solution = task.base.solve(problem, run)
-        certificate = solution.certificate
-        # The mean of several starts may be next to a bound.
-        beta = snap_to_bounds(solution.beta, problem.lower, problem.upper)
-        residual = None if certificate is None else certificate.residual
-        found = Support(
-            index, beta, None, None, solution.intercept,
-            np.inf if certificate is None else certificate.kkt_violation,
-            0.0 if certificate is None else certificate.objective,
-            solution.status, solution.n_iter, evaluations=problem.kernel.evaluations,
-        )  # fmt: skip
-    nonzero = np.flatnonzero(beta)
+    run = _run_of(task, run, problem, before)
+    if task.resumes:
+        run = replace(run, start_residual=_known_residual(index, parts))
+    found = _solved(task.base, problem, run)
+    nonzero = np.flatnonzero(found.beta)
     seconds = clock() - begun
     return replace(
         found,
         samples=index[nonzero],
-        beta=beta[nonzero],
+        beta=found.beta[nonzero],
         rows=None if rows is None else rows[nonzero],
-        residual=None if residual is None else residual[nonzero],
+        residual=None if found.residual is None else found.residual[nonzero],
+        evaluations=problem.kernel.evaluations,
         seconds=seconds,
         n_samples=len(index),
-        chain=chain + seconds,
+        chain=seconds + max((part.chain for part in parts), default=0.0),
         n_iter_before=before,
+    )
+
+
+def _run_of(task: Task, run: Run, problem: Problem, n_iter_before: int) -> Run:
+    """The options of a subproblem: the task's limits, and its share of memory and of the start."""
+    memory = max(int(task.memory * run.cache_bytes), _LEAST_ROWS * 8 * problem.n)
+    start = None if run.start is None else task.share * run.start
+    deadline = None
+    if task.deadline is not None:
+        deadline = time.perf_counter() + (task.deadline - time.time())
+    max_iter = task.max_iter if task.max_iter < 0 else max(0, task.max_iter - n_iter_before)
+    monitor = Monitor(max_iter=max_iter, deadline=deadline, interrupt=task.stop)
+    if not task.provisional:
+        monitor.certificate_seconds = CertificateCost(problem)
+    return replace(
+        run,
+        tol=task.tol,
+        provisional=task.provisional,
+        refine=task.refine,
+        start=start if start is not None and start.any() else None,
+        start_residual=None,
+        cache_bytes=min(memory, run.cache_bytes),
+        monitor=monitor,
+    )
+
+
+def _solved(base: Solver, problem: Problem, run: Run) -> Support:
+    """β of all samples of a subproblem; the start where it may not, or need not, be solved."""
+    everybody = np.arange(problem.n)
+    status = run.monitor.should_stop(0)
+    if status is not None or not (problem.upper.any() and problem.lower.any()):
+        beta = run.initial_beta(problem)
+        return Support(everybody, beta, status=status or Status.CONVERGED)
+    solution = base.solve(problem, run)
+    # The mean of several starts may be next to a bound.
+    beta = snap_to_bounds(solution.beta, problem.lower, problem.upper)
+    found = Support(
+        everybody, beta, intercept=solution.intercept, status=solution.status,
+        n_iter=solution.n_iter,
+    )  # fmt: skip
+    now = solution.certificate
+    if now is None:
+        return found
+    return replace(
+        found, residual=now.residual, violation=now.kkt_violation, objective=now.objective
     )
 
 
