@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled import leaf
 from maxmargin.kernels._elementwise import rbf_inplace
 
 # Beyond this exponent a kernel value is less than the rounding of one.
 _NEGLIGIBLE = 40.0
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _find_neighbours(products, norm, column_norms, gamma, largest, terms, columns):
     """Write the columns whose exponent may be above −_NEGLIGIBLE, and return their number.
 
@@ -42,7 +42,7 @@ def _find_neighbours(products, norm, column_norms, gamma, largest, terms, column
     return count
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def dense_rbf(products, row_norms, column_norms, gamma, largest, left, right):
     """RBF values of the rows of `left` and `right` in place of their inner products."""
     terms = left.shape[1]
@@ -59,7 +59,7 @@ def dense_rbf(products, row_norms, column_norms, gamma, largest, left, right):
             row[j] = math.exp(-gamma * total)
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def sparse_rbf(
     products, row_norms, column_norms, gamma, largest, terms, left, right, start
 ):  # fmt: skip
@@ -79,7 +79,7 @@ def sparse_rbf(
             row[j] = math.exp(-gamma * total)
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _squared_distance(a, a_indices, b, b_indices):
     """Σ (a_k − b_k)² of two sparse rows, feature after feature."""
     total = 0.0

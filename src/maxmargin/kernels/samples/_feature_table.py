@@ -8,7 +8,8 @@ features by a hash table, and the samples that it meets are reduced to these: of
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from maxmargin.compiled import leaf
 
 # Places of the table for each feature: most searches end with the first look.
 _PLACES_PER_FEATURE = 4
@@ -16,7 +17,7 @@ _PLACES_PER_FEATURE = 4
 _MULTIPLIER = np.uint64(11400714819323198485)
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _place(table, shift, feature):
     """Where the feature is in the table, or where it belongs."""
     last = np.uint64(len(table) - 1)
@@ -26,7 +27,7 @@ def _place(table, shift, feature):
     return place
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def number_features(indices):
     """Number the features in the order in which they occur.
 
@@ -53,7 +54,7 @@ def number_features(indices):
     return table, shift, numbers, n_features
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def reduce_rows(data, indices, indptr, start, stop, table, shift):
     """Data, indices and indptr of rows with the features of a table alone, by their numbers."""
     size = indptr[stop] - indptr[start]

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from maxmargin.compiled import leaf
 from maxmargin.kernels._elementwise import rbf_inplace
 
 # A panel row holds two 64-byte vectors: two independent sums hide the latency of the additions.
@@ -138,7 +139,7 @@ def _store_transposed(typing_context, tile, out, first_row, first_column):
     return types.void(tile, out, types.int64, types.int64), generate
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def sparse_products(data, indices, indptr, start, stop, panel, first_row, n_rows, out):
     """out[first_row + l, j − start] = ⟨sample j, panel sample l⟩ for the rows start ≤ j < stop.
 
@@ -175,7 +176,7 @@ def sparse_products(data, indices, indptr, start, stop, panel, first_row, n_rows
         j += count
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def fill_panel(data, indices, indptr, first, count, panel):
     """Add `count` sparse rows from row `first` on to a panel of zeros, feature by feature."""
     for lane in range(count):
@@ -183,7 +184,7 @@ def fill_panel(data, indices, indptr, first, count, panel):
             panel[indices[k], lane] += data[k]
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def clear_panel(indices, indptr, first, count, panel):
     """Undo `fill_panel`, touching only what it wrote."""
     for lane in range(count):
@@ -191,7 +192,7 @@ def clear_panel(indices, indptr, first, count, panel):
             panel[indices[k], lane] = 0
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def sparse_block(
     left_data, left_indices, left_indptr, data, indices, indptr, start, stop, panel, out
 ):  # fmt: skip
@@ -210,7 +211,7 @@ def sparse_block(
         first += count
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def take_rows(data, indices, indptr, rows):
     """Data, indices and indptr of the rows `rows` of a CSR matrix, in that order."""
     new_indptr = np.zeros(rows.size + 1, indptr.dtype)
@@ -227,7 +228,7 @@ def take_rows(data, indices, indptr, rows):
     return new_data, new_indices, new_indptr
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def squared_norms(data, indptr):
     """Squared norms of the rows of a CSR matrix, summed in float64."""
     norms = np.empty(indptr.size - 1)
@@ -239,7 +240,7 @@ def squared_norms(data, indptr):
     return norms
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def add_sparse_rows(data, indices, indptr, coefficients, out):
     """out += Σ coefficients[i] · row i of a CSR matrix."""
     for i in range(indptr.size - 1):
@@ -247,7 +248,7 @@ def add_sparse_rows(data, indices, indptr, coefficients, out):
             out[indices[k]] += coefficients[i] * np.float64(data[k])
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def sparse_times(data, indices, indptr, weights, start, stop):
     """⟨row i, weights⟩ for rows of a CSR matrix, summed in float64."""
     out = np.empty(stop - start)
@@ -259,7 +260,7 @@ def sparse_times(data, indices, indptr, weights, start, stop):
     return out
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz"})
+@leaf(fastmath={"contract", "nsz"})
 def add_rbf_expansion(
     data, indices, indptr, norms, coefficients, gamma,
     target_data, target_indices, target_indptr, target_norms, start, stop, panel, out,
@@ -306,7 +307,7 @@ def add_rbf_expansion(
             out[first - start + lane] += total[lane]
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def count_nonzeros(X, origin, counts):
     """counts[i] = number of features in which row i differs from the origin."""
     for i in range(X.shape[0]):
@@ -316,7 +317,7 @@ def count_nonzeros(X, origin, counts):
         counts[i] = count
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def take_nonzeros(X, origin, data, indices):
     """The non-zeros of X less the origin row by row, and their columns."""
     at = 0

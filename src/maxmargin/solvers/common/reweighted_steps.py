@@ -10,7 +10,8 @@ with D the inverse weights 1/a. See `solvers.irwls` for additions to the paper.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from maxmargin.compiled import leaf
 
 _FAST = {"nnan", "ninf", "nsz", "contract", "arcp", "reassoc"}
 # Columns of a panel of the Cholesky factorisation.
@@ -32,7 +33,7 @@ FULL_STEP_TOL = 1e-3
 LARGEST_ERROR_OF_SUM = 1e-13
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@leaf(fastmath=_FAST)
 def _dot(a, b):
     total = 0.0
     for i in range(a.size):
@@ -40,13 +41,13 @@ def _dot(a, b):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@leaf(fastmath=_FAST)
 def _add_multiple(target, factor, row):
     for i in range(target.size):
         target[i] += factor * row[i]
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _factorise_panel(A, start, stop, m):
     """Columns start … stop of the Cholesky factor, whose earlier columns are already taken off."""
     for j in range(start, stop):
@@ -61,7 +62,7 @@ def _factorise_panel(A, start, stop, m):
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def cholesky(A, m):
     """Factorise A[:m, :m] = LLᵀ in its lower triangle; False where it is not positive definite."""
     start = 0
@@ -78,7 +79,7 @@ def cholesky(A, m):
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _solve_factored(L, m, x):
     """x ← (LLᵀ)⁻¹ x, in place."""
     for i in range(m):
@@ -88,7 +89,7 @@ def _solve_factored(L, m, x):
         _add_multiple(x[:i], -x[i], L[i, :i])
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@leaf(fastmath=_FAST)
 def _sum_on_line(t, u, du, c, lower, upper, dead, ddead, widening):
     """Σ c·β + widening·Σ|β| for β = clip(u + t·du), and its derivative in t.
 
@@ -109,7 +110,7 @@ def _sum_on_line(t, u, du, c, lower, upper, dead, ddead, widening):
     return value, derivative
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def exact_step(u, du, c, lower, upper, slope, curvature, dead, ddead, widening):
     """The t ≥ 0 that minimises the objective on a line (0 where it does not fall).
 
@@ -151,7 +152,7 @@ def exact_step(u, du, c, lower, upper, slope, curvature, dead, ddead, widening):
     return t
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def clip_to_box(
     linear, f, b, inverse_weights, centre, lower, upper, epsilon, u, target, side
 ):  # fmt: skip
@@ -170,7 +171,7 @@ def clip_to_box(
             side[i] = 1.0 if target[i] == u[i] else 0.0
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def has_settled(t, changes, allowed, again):
     """Whether a stage is over: the sets stay as they are after a whole step.
 
@@ -182,7 +183,7 @@ def has_settled(t, changes, allowed, again):
     return changes <= allowed and t > ALMOST_FULL_STEP
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _split(K, target, side, gamma, total, inside, direction, image):
     """S₁ (numbers in `inside`); the others go to their bounds or to 0, which moves f by `image`.
 
@@ -205,7 +206,7 @@ def _split(K, target, side, gamma, total, inside, direction, image):
     return m, rest
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _factorise(K, inverse_weights, inside, L, by_ones):
     """L with LLᵀ = K + D of the samples inside, and (K + D)⁻¹1; False if not definite."""
     m = inside.size
@@ -221,7 +222,7 @@ def _factorise(K, inverse_weights, inside, L, by_ones):
     return True
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _move_inside(K, errors, L, by_ones, inside, rest, direction, image):
     """Step 1 of Table 1 for the change of β inside, whose sum is `rest`; the change of b."""
     m = inside.size
@@ -234,7 +235,7 @@ def _move_inside(K, errors, L, by_ones, inside, rest, direction, image):
     return move_b
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _count_changes(target, side, before, side_before):
     changes = 0
     for i in range(target.size):
@@ -243,7 +244,7 @@ def _count_changes(target, side, before, side_before):
     return changes
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def dense_stage(
     K, linear, lower, upper, epsilon, total, inverse_weights, centre, gamma, f, b, max_steps,
     few_changes,
@@ -306,7 +307,7 @@ def dense_stage(
     return b, max_steps, False, True
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def solve_chunk(
     K, residual, beta, lower, upper, epsilon, ranges, weakest, b, first_smoothing, last_smoothing,
     max_steps,
@@ -365,7 +366,7 @@ def solve_chunk(
     return target, b, steps, decrease - epsilon * (np.abs(target).sum() - np.abs(beta).sum())
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def balance(beta, lower, upper, total, kinked):
     """Take the surplus of Σβ from the samples between their bounds, as their slack allows.
 

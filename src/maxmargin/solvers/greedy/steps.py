@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled import leaf
 from maxmargin.kernels.feature_major import TILE, kernel_values
 from maxmargin.solvers.common.vector import fast_max
 
@@ -15,7 +15,7 @@ from maxmargin.solvers.common.vector import fast_max
 FINISHED, ROW_MISSING, LIMIT = 0, 1, 2
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _search(residual, scale, first, largest):
     """Position of `largest` among the scores of the block that starts at `first`."""
     for j in range(first, min(first + TILE, len(residual))):
@@ -24,7 +24,7 @@ def _search(residual, scale, first, largest):
     return first
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _largest_score(residual, scale):
     largest = -np.inf
     for j in range(len(residual)):
@@ -32,7 +32,7 @@ def _largest_score(residual, scale):
     return largest
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def best_candidate(residual, scale):
     """The sample of the largest score, the first of equals."""
     largest, first = -np.inf, 0
@@ -43,7 +43,7 @@ def best_candidate(residual, scale):
     return _search(residual, scale, first, largest)
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _take_off(beta, row, constant, residual, scale):
     """Line 6 of Algorithm 1 for a block of samples; the largest score in it afterwards."""
     largest = -np.inf
@@ -54,7 +54,7 @@ def _take_off(beta, row, constant, residual, scale):
     return largest
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _count_wrong(held_out, signs, residual):
     wrong = 0
     for k in held_out:
@@ -63,7 +63,7 @@ def _count_wrong(held_out, signs, residual):
     return wrong
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def greedy_steps(
     rows, slot_of, residual, scale, constant, threshold, limit,
     chosen, coefficients, decreases, held_out, signs, errors,
@@ -113,7 +113,7 @@ def greedy_steps(
     return LIMIT, limit, best
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def greedy_steps_feature_major(
     table, norms, unit, kind, gamma, coef0, degree, residual, scale, constant, threshold, limit,
     chosen, coefficients, decreases, held_out, signs, errors,
@@ -150,7 +150,7 @@ def greedy_steps_feature_major(
     return LIMIT, limit, best
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def coordinate_sweeps(K, signs, beta, residual, limit):
     """Sweeps of coordinate descent on ½βᵀKβ − yᵀβ with yβ ≥ 0; β and y − Kβ in place.
 

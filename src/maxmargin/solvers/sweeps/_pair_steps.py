@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from maxmargin.compiled import leaf
 
 # What stands for a curvature that is not positive, as in sweeps.cu.
 _LEAST_CURVATURE = 1e-12
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def pair_steps(K, residual, beta, lower, upper, relative, tolerance, max_steps):
     """Second-order SMO steps (Fan, Chen and Lin, 2005); β and residual are overwritten.
 

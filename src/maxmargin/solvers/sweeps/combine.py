@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from maxmargin.compiled import leaf
 
 # Passes of the descent at most, and the change of θ at which it ends: lengths need not be exact.
 _PASSES = 200
 _PRECISION = 1e-3
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def step_lengths(coupling, gain):
     """θ in [0, 1] that minimises ½θᵀGθ − gᵀθ, by coordinate descent from 0.
 

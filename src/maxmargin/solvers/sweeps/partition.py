@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from maxmargin.compiled import leaf
 from maxmargin.solvers.sweeps.backend import Array, Backend
 
 # Samples for each landmark, and the most landmarks.
@@ -34,7 +34,7 @@ def neighbour_order(backend: Backend, rows: Array, landmarks: np.ndarray) -> Arr
     return backend.xp.argsort(backend.nearest(rows, landmarks, places))
 
 
-@njit(cache=True, nogil=True)
+@leaf()
 def _chain(distances):
     """Places in a chain of nearest neighbours; k(l, l) − 2k(·, l) orders the candidates l."""
     count = len(distances)
