@@ -69,7 +69,7 @@ def greedy_training(K: np.ndarray, signs: np.ndarray, constant: float):
     chosen, errors = np.empty(n, np.int64), np.empty(n, np.int64)
     coefficients, decreases = np.empty(n), np.empty(n)
     _, steps, _ = greedy_steps(
-        K, np.arange(n), signs.copy(), scale, constant, 1e-6, n,
+        (K, np.arange(n)), None, signs.copy(), scale, constant, 1e-6, n,
         chosen, coefficients, decreases, np.empty(0, np.int64), signs, errors,
     )  # fmt: skip
     beta = np.zeros(n)

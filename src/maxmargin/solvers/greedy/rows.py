@@ -9,7 +9,7 @@ from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.row_cache import RowCache
 from maxmargin.monitor import WORK_PER_CALL
 from maxmargin.problem import Problem
-from maxmargin.solvers.greedy.steps import greedy_steps, greedy_steps_feature_major
+from maxmargin.solvers.greedy.steps import greedy_steps
 
 # Rows of one product where rows that are not chosen at once can stay in memory. Beyond a GB
 # the first touch of so much memory takes the time that the larger products save.
@@ -42,7 +42,7 @@ class OneByOne:
         """`greedy_steps` on these rows."""
         samples = self.samples
         source = samples.table, samples.norms, *samples.parameters
-        outcome, steps, best = greedy_steps_feature_major(*source, *state)
+        outcome, steps, best = greedy_steps(None, source, *state)
         self.kernel.counter.add(steps * len(samples.norms))
         return outcome, steps, best
 
@@ -78,7 +78,7 @@ class Panels:
     def steps(self, state: tuple) -> tuple[int, int, int]:
         """`greedy_steps` on these rows."""
         rows, slot_of, _ = self.cache.arrays()
-        return greedy_steps(rows, slot_of, *state)
+        return greedy_steps((rows, slot_of), None, *state)
 
     def restrict(self, kept: np.ndarray) -> None:
         self.kernel = self.kernel.restrict(kept)

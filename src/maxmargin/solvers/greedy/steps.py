@@ -65,14 +65,16 @@ def _count_wrong(held_out, signs, residual):
 
 @leaf()
 def greedy_steps(
-    rows, slot_of, residual, scale, constant, threshold, limit,
+    cached, feature_major, residual, scale, constant, threshold, limit,
     chosen, coefficients, decreases, held_out, signs, errors,
 ):  # fmt: skip
     """Algorithm 1, lines 3 to 8, until no sample is left to choose or a row is missing.
 
     Parameters
     ----------
-    rows, slot_of : kernel rows, and the row of each sample or −1
+    cached : kernel rows, and the row of each sample or −1; or None
+    feature_major : table, norms and parameters of a `FeatureMajorSamples`, from which each row is
+        computed block by block when it is needed, and never stored; or None
     residual : y − f of each sample, updated in place
     scale : y/√K_ii of the unused samples, 0 for the others, updated in place. The
         largest residual·scale is the smallest h of equation (10).
@@ -88,61 +90,35 @@ def greedy_steps(
     outcome, number of steps, best candidate
     """
     n = len(residual)
+    if feature_major is not None:
+        table, norms = feature_major[0], feature_major[1]
+        sample, values = np.empty(len(table), table.dtype), np.empty(TILE, norms.dtype)
     best = best_candidate(residual, scale)
     for step in range(limit):
         score = residual[best] * scale[best]
         if not score > threshold:
             return FINISHED, step, best
-        slot = slot_of[best]
-        if slot < 0:
-            return ROW_MISSING, step, best
+        if cached is not None:
+            rows, slot_of = cached
+            if slot_of[best] < 0:
+                return ROW_MISSING, step, best
+            row = rows[slot_of[best]]
+        if feature_major is not None:  # not `else`: only code behind an argument of None is pruned
+            for feature in range(len(sample)):
+                sample[feature] = table[feature, best]
+            norm = norms[best : best + 1]
         beta = score * scale[best]
         chosen[step], coefficients[step], decreases[step] = best, beta, 0.5 * score * score
         scale[best] = 0.0
-        row = rows[slot]
         largest, first = -np.inf, 0
         for start in range(0, n, TILE):
             stop = min(start + TILE, n)
-            of_block = _take_off(
-                beta, row[start:stop], constant, residual[start:stop], scale[start:stop]
-            )
-            if of_block > largest:
-                largest, first = of_block, start
-        best = _search(residual, scale, first, largest)
-        errors[step] = _count_wrong(held_out, signs, residual)
-    return LIMIT, limit, best
-
-
-@leaf()
-def greedy_steps_feature_major(
-    table, norms, unit, kind, gamma, coef0, degree, residual, scale, constant, threshold, limit,
-    chosen, coefficients, decreases, held_out, signs, errors,
-):  # fmt: skip
-    """The same, with each row computed block by block when it is needed, and never stored.
-
-    Parameters
-    ----------
-    table, norms, unit, kind, gamma, coef0, degree : of a `FeatureMajorSamples`
-    """
-    n = len(residual)
-    sample, values = np.empty(len(table), table.dtype), np.empty(TILE, norms.dtype)
-    best = best_candidate(residual, scale)
-    for step in range(limit):
-        score = residual[best] * scale[best]
-        if not score > threshold:
-            return FINISHED, step, best
-        beta = score * scale[best]
-        chosen[step], coefficients[step], decreases[step] = best, beta, 0.5 * score * score
-        scale[best] = 0.0
-        for feature in range(len(sample)):
-            sample[feature] = table[feature, best]
-        norm = norms[best : best + 1]
-        largest, first = -np.inf, 0
-        for start in range(0, n, TILE):
-            stop = min(start + TILE, n)
-            row = values[: stop - start]
-            kernel_values(table, norms, unit, kind, gamma, coef0, degree, sample, norm, start, row)
-            of_block = _take_off(beta, row, constant, residual[start:stop], scale[start:stop])
+            if cached is not None:
+                tile = row[start:stop]
+            if feature_major is not None:
+                tile = values[: stop - start]
+                kernel_values(*feature_major, sample, norm, start, tile)
+            of_block = _take_off(beta, tile, constant, residual[start:stop], scale[start:stop])
             if of_block > largest:
                 largest, first = of_block, start
         best = _search(residual, scale, first, largest)
