@@ -43,6 +43,11 @@ def check_format(X, name: str = "X") -> None:
         raise ValueError(f"{name} is not a valid sparse matrix ({size}): {error}.") from None
 
 
+def densified(values) -> np.ndarray:
+    """The same numbers as a dense array, which is not a copy where they are one already."""
+    return values.toarray() if sp.issparse(values) else np.asarray(values)
+
+
 def combined_rows(coefficients, X) -> sp.csr_array:
     """coefficients @ X for a CSR matrix X, in memory that follows the features that occur in it.
 

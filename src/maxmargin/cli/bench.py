@@ -17,6 +17,7 @@ from maxmargin.cli import _deferred as deferred
 from maxmargin.cli import _options as options
 from maxmargin.cli._inputs import dataset_for
 from maxmargin.cli._output import emit, print_json
+from maxmargin.sparse_format import densified
 
 # Other libraries whose SVC has scikit-learn's interface: what to print, where it lives.
 _PEERS = {"scikit-learn": "sklearn.svm", "scikit-learn-intelex": "sklearnex.svm"}
@@ -135,9 +136,8 @@ def _judge(model, X, y) -> tuple[float, float]:
     judge = maxmargin.SVC(**{name: getattr(model, name) for name in names})
     data = deferred.validate_training_data(judge, X, y, None)
     tasks = deferred.binary_tasks(data.codes, len(data.classes), "ovo")
-    dual_coef = model.dual_coef_.toarray() if sp.issparse(model.dual_coef_) else model.dual_coef_
     sign = -1.0 if len(data.classes) == 2 else 1.0
-    by_task = deferred.coefficients_by_task(sign * dual_coef, model.n_support_)
+    by_task = deferred.coefficients_by_task(sign * densified(model.dual_coef_), model.n_support_)
     gamma = judge._resolve_gamma(data.X, None)
     problems = deferred.LocalSource(judge, data, tasks, gamma).problems([None] * len(tasks))
     violation, objective = 0.0, 0.0

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators.fitted import set_fitted
 from maxmargin.estimators.pair_sigmoids import PairSigmoids
 from maxmargin.estimators.prediction import KernelModel
+from maxmargin.sparse_format import densified
 
 # Parameters whose values differ between the two, or that only one of them has a use for.
 _OWN = {"cache_size", "verbose", "probability"}
@@ -53,14 +54,13 @@ def from_sklearn(fitted: Any, model_class: type[KernelModel]) -> KernelModel:
     # From the public attributes; private ones of another library may change their meaning.
     classes = getattr(fitted, "classes_", None)
     sign = -1.0 if classes is not None and len(classes) == 2 else 1.0
-    dual_coef = fitted.dual_coef_.toarray() if sparse else fitted.dual_coef_
     vectors = fitted.support_vectors_
     by_kernel = fitted.kernel == "precomputed" or callable(fitted.kernel)
     set_fitted(
         model,
         classes=None if classes is None else classes.copy(),
         n_support=fitted.n_support_.copy(),
-        dual_coef=sign * dual_coef,
+        dual_coef=sign * densified(fitted.dual_coef_),
         intercept=sign * fitted.intercept_,
         gamma=0.0 if by_kernel else float(fitted._gamma),
         support=fitted.support_.copy(),
@@ -114,9 +114,7 @@ def to_sklearn(model):
 
 def _solution(model) -> dict:
     """The solution of a fitted model as the attributes that scikit-learn's decisions read."""
-    dual_coef = model._dual_coef_
-    dual_coef = dual_coef.toarray() if model._sparse else dual_coef.copy()
-    dual_coef = np.ascontiguousarray(dual_coef, dtype=np.float64)
+    dual_coef = np.array(densified(model._dual_coef_), dtype=np.float64, order="C")
     intercept = np.array(model._intercept_, dtype=np.float64)
     sign = model._public_sign()
     pack = _full_csr if model._sparse else np.asarray

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from maxmargin.estimators.inputs import RegressionData, TrainingData
 from maxmargin.estimators.multiclass import BinaryTask, coefficients_by_task
+from maxmargin.sparse_format import densified
 
 
 def warm_starts(model, data: TrainingData, tasks: Sequence[BinaryTask]) -> list[np.ndarray | None]:
@@ -31,8 +32,7 @@ def warm_start_of_all(
     """The same for all tasks in one array of LIBSVM's layout, for the samples in that order."""
     if not model.warm_start or not _continues_last_fit(model, data, n_tasks):
         return None
-    stored = model._dual_coef_
-    dual_coef = stored.toarray() if sp.issparse(stored) else np.asarray(stored)
+    dual_coef = densified(model._dual_coef_)
     pairs = n_tasks > 1 and model.multi_class == "ovo"
     if len(dual_coef) != (len(data.classes) - 1 if pairs else n_tasks):
         return None  # of pairs then, of one-vs-rest now, or the other way round
@@ -49,10 +49,8 @@ def warm_start_of(model, data: RegressionData, index: np.ndarray) -> np.ndarray 
         return None
     if data.n < model.shape_fit_[0] or not _same_vectors(model, data.X):
         return None
-    stored = model._dual_coef_
-    coefficients = (stored.toarray() if sp.issparse(stored) else stored)[0]
     beta = np.zeros(data.n)
-    beta[model.support_] = coefficients * scale_of(model)
+    beta[model.support_] = densified(model._dual_coef_)[0] * scale_of(model)
     return beta[index]
 
 

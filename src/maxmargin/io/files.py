@@ -27,6 +27,15 @@ class DataError(ValueError):
     """A file that cannot be used; the message names the file and, where it can, the line."""
 
 
+@contextmanager
+def errors_of(name: str) -> Iterator[None]:
+    """A ValueError about what a file holds becomes a `DataError` that names the file."""
+    try:
+        yield
+    except ValueError as error:
+        raise DataError(f"{name}: {error}") from error
+
+
 def brief(error: BaseException, length: int = _MAX_REASON) -> str:
     """What an error says, without a full stop and short enough to stand inside a sentence."""
     text = (str(error) or type(error).__name__).partition("\n")[0].rstrip(". ")

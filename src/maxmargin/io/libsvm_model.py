@@ -11,10 +11,11 @@ import scipy.sparse as sp
 
 from maxmargin.estimators.one_class import OneClassSVM
 from maxmargin.io import libsvm_data
-from maxmargin.io.files import DataError, atomic_write, display_name, open_binary
+from maxmargin.io.files import DataError, atomic_write, display_name, errors_of, open_binary
 from maxmargin.io.model_schema import MODELS, fitted_model, has_classes, kind_of
 from maxmargin.io.schema import shown
 from maxmargin.io.wrapped import bare_model
+from maxmargin.sparse_format import densified
 
 # LIBSVM's names of the kernels, and which parameters each writes.
 _KERNELS = {
@@ -53,11 +54,10 @@ def save_libsvm_model(model: Any, path: str | os.PathLike) -> None:
     model = bare_model(model)
     kind_of(model)
     labels = libsvm_labels(model, getattr(model, "classes_", None))
-    dual_coef = model._dual_coef_
-    dual_coef = dual_coef.toarray() if sp.issparse(dual_coef) else dual_coef
+    by_vector = densified(model._dual_coef_).T.tolist()
     with atomic_write(path) as file:
         file.write(_header(model, labels).encode())
-        for coefficients, vector in zip(dual_coef.T.tolist(), _vectors(model), strict=True):
+        for coefficients, vector in zip(by_vector, _vectors(model), strict=True):
             numbers = " ".join(map(repr, coefficients))
             file.write(f"{numbers} {vector} \n".encode())
 
@@ -92,7 +92,7 @@ def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None)
         header, first_line = _read_header(file, name)
         lines = file.readlines()
     kind = SVM_TYPES[header["svm_type"][0]]
-    try:
+    with errors_of(name):
         parts, parameters = _parts(header, kind)
         n_coefficients = len(parts["classes"]) - 1 if has_classes(kind) else 1
         coefficients, X = _support_vectors(lines, n_coefficients, first_line)
@@ -104,8 +104,6 @@ def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None)
         parts |= {"dual_coef": coefficients} | _samples(X, parameters["kernel"], n_features)
         if has_classes(kind):
             parts = _ascending(parts)
-    except ValueError as error:
-        raise DataError(f"{name}: {error}") from error
     return fitted_model(kind, parts, parameters, name)
 
 

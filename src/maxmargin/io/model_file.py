@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.estimators.prediction import KernelModel
-from maxmargin.io.files import DataError, atomic_write, display_name, format_suffix
+from maxmargin.io.files import DataError, atomic_write, display_name, errors_of, format_suffix
 from maxmargin.io.libsvm_model import libsvm_labels, load_libsvm_model, save_libsvm_model
 from maxmargin.io.model_schema import MODELS, check_names, fitted_model, has_classes, kind_of
 from maxmargin.io.npz import read_npz
@@ -37,6 +37,7 @@ from maxmargin.io.wrapped import bare_model
 from maxmargin.monitor import Progress
 from maxmargin.report import FitReport, ProblemReport, plain
 from maxmargin.solution import Status
+from maxmargin.sparse_format import densified
 
 _VERSION = 1  # of the format; files of a later one are refused
 
@@ -150,11 +151,10 @@ def _arrays(model: Any) -> dict[str, np.ndarray]:
         "shape_fit": [int(size) for size in model.shape_fit_],
         "report": _report_parts(model.fit_report_) if hasattr(model, "fit_report_") else None,
     }
-    dual_coef = model._dual_coef_.toarray() if model._sparse else model._dual_coef_
     arrays = {
         "n_support": model._n_support,
         "support": model.support_,
-        "dual_coef": dual_coef,
+        "dual_coef": densified(model._dual_coef_),
         "intercept": model._intercept_,
     }
     if has_classes(kind):
@@ -206,14 +206,12 @@ def _stored_labels(classes: np.ndarray) -> np.ndarray:
 def _model(arrays: dict[str, np.ndarray], name: str) -> Any:
     kind, description = _description(arrays, name)
     parameters = description["parameters"]
-    try:
+    with errors_of(name):
         check_names(kind, parameters)
         if "class_weight" in parameters:
             _CLASS_WEIGHT.check(parameters["class_weight"], "class_weight", {})
             parameters["class_weight"] = _from_pairs(parameters["class_weight"])
         parameters["solver"] = solver_from_parts(parameters.get("solver", "auto"))
-    except ValueError as error:
-        raise DataError(f"{name}: {error}") from error
     parts: dict[str, Any] = {key: value for key, value in arrays.items() if key != "description"}
     parts["gamma"] = description["gamma"]
     parts["shape_fit"] = np.array(description["shape_fit"], dtype=np.int64)
@@ -223,10 +221,8 @@ def _model(arrays: dict[str, np.ndarray], name: str) -> Any:
     model = fitted_model(kind, parts, parameters, name)
     if description.get("labels") == "object":
         model.classes_ = model.classes_.astype(object)
-    try:
+    with errors_of(name):
         _REPORT.check(description["report"], "report", {"n_problems": len(model.intercept_)})
-    except ValueError as error:
-        raise DataError(f"{name}: {error}") from error
     if description["report"] is not None:
         model.fit_report_ = _report(description["report"])
     return model
@@ -250,10 +246,8 @@ def _description(arrays: dict[str, np.ndarray], name: str) -> tuple[type[KernelM
             f"{name}: is a model of a later version of maxmargin ({shown(form)}); this one reads "
             f"{', '.join(MODELS)} of version {_VERSION}."
         )
-    try:
+    with errors_of(name):
         _DESCRIPTION.check(description, "", {})
-    except ValueError as error:
-        raise DataError(f"{name}: {error}") from error
     return MODELS[match[1]], description
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
-import scipy.sparse as sp
 
 from maxmargin import constants
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import split
 from maxmargin.sklearn_private import num_samples, safe_indexing
+from maxmargin.sparse_format import densified
 
 
 class _UserKernelMatrix(KernelMatrix):
@@ -100,8 +100,7 @@ class CallableKernelMatrix(_UserKernelMatrix):
 
 def call_kernel(function, A, B) -> np.ndarray:
     """Values of a user's kernel function as a dense float64 block, its shape checked."""
-    values = function(A, B)
-    values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
+    values = densified(function(A, B)).astype(np.float64, copy=False)
     expected = (num_samples(A), num_samples(B))
     if values.shape != expected:
         raise ValueError(

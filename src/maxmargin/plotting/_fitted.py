@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
 from maxmargin.solvers.registry import make_solver
+from maxmargin.sparse_format import densified
 
 # A coefficient within this part of its bound is at it, whatever the rounding of a stored product.
 _AT_BOUND = 1.0 - 1e-9
@@ -39,12 +39,9 @@ def at_bound(svm, sample_weight) -> np.ndarray | None:
     scaled = not hasattr(svm, "C") and hasattr(svm, "classes_")
     if scaled or not make_solver(svm.solver).capabilities.box:
         return None
-    coefficients = svm.dual_coef_
-    if sp.issparse(coefficients):
-        coefficients = coefficients.toarray()
     bounds = np.full(len(svm.support_), float(svm._cost))
     if hasattr(svm, "classes_"):
         bounds *= svm.class_weight_[np.repeat(np.arange(len(svm.classes_)), svm.n_support_)]
     if sample_weight is not None:
         bounds = bounds * np.asarray(sample_weight)[svm.support_]
-    return (np.abs(coefficients) >= _AT_BOUND * bounds).any(axis=0)
+    return (np.abs(densified(svm.dual_coef_)) >= _AT_BOUND * bounds).any(axis=0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from maxmargin.estimators.unwrap import Unwrapped, unwrap
 from maxmargin.plotting._fitted import as_fitted, at_bound, check_samples
 from maxmargin.plotting._style import colours, legend, pyplot, support_rings
+from maxmargin.sparse_format import densified
 
 # Space around the samples, as part of their range.
 _MARGIN = 0.06
@@ -73,7 +73,7 @@ class BoundaryDisplay:
         pyplot("BoundaryDisplay")
         found = unwrap(estimator)
         _check(found.svm, X)
-        table = X.toarray() if sp.issparse(X) else np.asarray(X)
+        table = densified(X)
         named = X if hasattr(projection, "feature_names_in_") else table
         points = table if projection is None else np.asarray(projection.transform(named))
         if points.ndim != 2 or points.shape[1] != 2:

@@ -9,6 +9,7 @@ from sklearn.base import is_regressor
 from maxmargin.estimators.unwrap import unwrap
 from maxmargin.plotting._fitted import as_fitted, at_bound, check_samples
 from maxmargin.plotting._style import COLOURS, legend, pyplot, support_rings
+from maxmargin.sparse_format import densified
 
 
 class RegressionDisplay:
@@ -115,7 +116,7 @@ def _places(estimator, X, resolution: int) -> tuple[np.ndarray, tuple, str]:
         predicted = np.asarray(estimator.predict(X))
         ends = np.array([predicted.min(), predicted.max()])
         return predicted, (ends, ends), "prediction"
-    across = (X.toarray() if sp.issparse(X) else np.asarray(X))[:, 0]
+    across = densified(X)[:, 0]
     grid = np.linspace(across.min(), across.max(), resolution)
     table = grid[:, np.newaxis]
     samples = sp.csr_array(table) if sp.issparse(X) else as_fitted(estimator, X, table)

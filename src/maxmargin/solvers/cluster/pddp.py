@@ -15,6 +15,8 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, svds
 
+from maxmargin.sparse_format import densified
+
 # Up to this many rows or columns, the smaller Gram matrix is cheaper than Lanczos iterations.
 _SMALL = 256
 # The direction decides on which side of the mean a row falls; it need not be known better.
@@ -67,11 +69,11 @@ def principal_projection(X) -> np.ndarray:
     n, n_features = X.shape
     mean = mean_row(X)
     if n <= min(n_features, _SMALL):
-        gram = _dense(X @ X.T)
+        gram = densified(X @ X.T)
         gram = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, np.newaxis] + gram.mean()
         return _leading_eigenvector(gram)
     if n_features <= _SMALL:
-        covariance = _dense(X.T @ X) - n * np.outer(mean, mean)
+        covariance = densified(X.T @ X) - n * np.outer(mean, mean)
         direction = _leading_eigenvector(covariance)
     else:
         direction = _leading_direction(X, mean)
@@ -95,7 +97,7 @@ def _leading_direction(X, mean: np.ndarray) -> np.ndarray:
     )
     # The row furthest from the mean: never orthogonal to all the rest, and not random.
     furthest = int(np.argmax(squared_norms(X) - 2 * np.asarray(X @ mean).ravel()))
-    row = _dense(X[furthest : furthest + 1]).ravel() - mean
+    row = densified(X[furthest : furthest + 1]).ravel() - mean
     start = row if X.shape[1] <= X.shape[0] else centred.matvec(row)
     try:
         _, _, right = svds(
@@ -115,7 +117,3 @@ def squared_norms(X) -> np.ndarray:
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", X, X)
-
-
-def _dense(values) -> np.ndarray:
-    return values.toarray() if sp.issparse(values) else np.asarray(values)
