@@ -82,7 +82,7 @@ class _Compiler:
     def ends(self) -> None:
         with self._lock:
             if self._at_work == 0:
-                return  # it was at work before anybody listened
+                return  # it was at work before this listener was installed
             self._at_work -= 1
             last = self._at_work == 0
             if last:

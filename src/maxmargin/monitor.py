@@ -36,13 +36,13 @@ class Progress:
     ----------
     seconds, n_iter, n_support : time and iterations so far, samples with β ≠ 0
     kkt_violation, objective : of the present β
-    estimated : whether these are estimates, as on the way: they follow from the running
-        gradient, which float32 kernel rows leave wrong by some per cent at a large C. The
-        last line of a report is the certificate's.
-    n_settled : samples at a bound that are too far from leaving it to take part at present; 0
-        where the solver does not set samples aside
-    seconds_left : how long the solve will go on, from the rate at which the violation fell, or
-        until the time limit; infinite while neither is known
+    estimated : whether these two are estimates, as during a solve: they follow from the running
+        gradient, whose error with float32 kernel rows is some per cent at a large C. The last
+        line of a report comes from the certificate.
+    n_settled : samples that are shrunk at present: at a bound, and far from leaving it; 0 where
+        the solver does not shrink
+    seconds_left : estimated time to the end, from the rate at which the violation fell or by
+        the time limit; infinite while neither is known
     """
 
     seconds: float
@@ -83,7 +83,7 @@ class Pace:
 
 
 class Throttle:
-    """True when called, but no more often than once in so many seconds."""
+    """Returns True at a call, but at most once in a given number of seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._last = seconds, -np.inf
@@ -116,7 +116,7 @@ class Interrupt:
             return
         previous = signal.getsignal(signal.SIGINT)
         if previous is not signal.default_int_handler:
-            # Somebody else (a server, a notebook's front end) handles Ctrl-C in a way of its own.
+            # Another program (a server, a notebook's front end) handles Ctrl-C in its own way.
             yield self
             return
 
@@ -138,9 +138,8 @@ class Interrupt:
 def _called_by_another_estimator() -> bool:
     """Whether the present call stack leads through more than one estimator.
 
-    It does so inside a pipeline, a search or another meta-estimator of whatever library,
-    and inside the functions of scikit-learn and joblib that fit estimators, such as
-    `cross_val_score`.
+    That is so inside a pipeline, a search or a meta-estimator of any library, and inside the
+    functions of scikit-learn and joblib that fit estimators, such as `cross_val_score`.
     """
     first = None
     frame: FrameType | None = sys._getframe(1)
@@ -200,7 +199,7 @@ class Monitor:
         return working_time() - self._start
 
     def iterations_left(self, n_iter: int) -> int:
-        """How many more iterations the limit allows."""
+        """The number of further iterations that the limit allows."""
         return _NO_LIMIT if self.max_iter < 0 else max(0, self.max_iter - n_iter)
 
     def should_stop(self, n_iter: int) -> Status | None:
@@ -214,16 +213,16 @@ class Monitor:
         return None
 
     def has_time_for_another_certificate(self) -> bool:
-        """Whether what takes as long as the last certificate leaves enough time for that."""
+        """Whether the time suffices for two certificates: work as long as one, and the last."""
         return self.deadline is None or self._time_left() >= 2 * self._reserved
 
     def _time_left(self) -> float:
         return math.inf if self.deadline is None else self.deadline - time.perf_counter()
 
     def observe(self, n_iter: int, state: Callable[[], tuple]) -> Status | None:
-        """`update` with the violation, objective, β, intercept and so on that `state` returns.
+        """Call `update` with the violation, objective, β and intercept that `state` returns.
 
-        It is called ten times a second at most, since a state may cost a pass over the samples.
+        At most ten times a second, since a state may cost a pass over the samples.
         """
         if not self._update_is_due():
             return self.should_stop(n_iter)

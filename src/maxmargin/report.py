@@ -126,8 +126,8 @@ class FitReport:
     `seconds`, `n_iter`, `kernel_evaluations` and `objective` are sums,
     `duality_gap` and `kkt_violation` the largest, `status` the worst;
     `n_support` counts the support vectors of the model. `seconds` of the whole includes
-    `compile_seconds`, which the first fit of a process spends on compiled code: a moment
-    to load it, and several seconds where it has to be made.
+    `compile_seconds`, which the first fit of a process spends on compiled code: a fraction of
+    a second to load it, and several seconds to compile it.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class FitReport:
         return " | ".join(dict.fromkeys(self._column(name)))
 
     def _largest(self, name: str) -> float:
-        """The largest; unknown (NaN) where one of them is, which `max` may pass over."""
+        """The largest value; NaN if any value is NaN, which `max` may overlook."""
         values = self._column(name)
         return math.nan if any(map(math.isnan, values)) else max(values)
 
@@ -250,7 +250,7 @@ class FitReport:
         )
 
     def _quantities(self) -> str:
-        """Those of the formulation, where there is one problem to speak of."""
+        """The figures of the formulation, if the fit has a single problem."""
         of_one = self.problems[0].quantities if len(self.problems) == 1 else {}
         return "".join(f"{name} {value:.4g}, " for name, value in of_one.items())
 
@@ -276,7 +276,7 @@ class FitReport:
 
 
 def _by_kind(counts: Counter[str]) -> list[tuple[str, int]]:
-    """Reasons that differ in their numbers alone as one, with the range of each number."""
+    """Reasons that differ only in their numbers become one, with the range of each number."""
     kinds: dict[str, list[tuple[str, int]]] = {}
     for reason, count in counts.items():
         kinds.setdefault(_NUMBER.sub("#", reason), []).append((reason, count))

@@ -15,7 +15,7 @@ _NAMES = {"csr": ("row", "column"), "csc": ("column", "row"), "bsr": ("block row
 def checked_csr(X):
     """A sparse matrix of any format as a valid CSR matrix; a sentence where it is not valid.
 
-    The CSR matrix is an object of its own, with the arrays of X where X is one already.
+    The CSR matrix is a new object; where X is a CSR matrix, it shares the arrays of X.
     What X believes about its indices (sorted, no duplicates) is not taken over.
 
     Raises

@@ -19,7 +19,7 @@ def warm_up() -> float:
     """Fit and predict with small data of every kind; the seconds that the compiler took.
 
     What was compiled is kept on disk, for all processes of this user. It is done once for a
-    machine and a version; afterwards this takes about as long as to load the code.
+    machine and a version; afterwards this takes about as long as loading the code.
     """
     SVC = maxmargin.SVC
     watch_compiler()

@@ -261,9 +261,9 @@ class CollectionSource(TrainingSource):
 
     def _tasks(self) -> list:
         """The problems as tasks of no samples: what the report calls them, and says of them."""
-        nobody = np.empty(0, int)
-        no_rows = Rows(np.empty((0, 0)), nobody, np.empty(0))
-        return [problem.task(nobody, no_rows) for problem in self.problems]
+        no_index = np.empty(0, int)
+        no_rows = Rows(np.empty((0, 0)), no_index, np.empty(0))
+        return [problem.task(no_index, no_rows) for problem in self.problems]
 
     @property
     def names(self) -> list[str]:

@@ -26,7 +26,7 @@ from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solvers.hierarchical.subproblem import Samples, Support, Task, solve_union
 
-# Rows of a class that a partition lends to one that has none of it.
+# Rows of a class that a partition lends to a partition without that class.
 LOAN = 250
 
 
@@ -203,7 +203,7 @@ class TravellingSamples(Samples):
 
 
 def lend(partition: Partition, pair: PairOfClasses, positive: bool, seed: int) -> Support:
-    """A few rows of one side of a problem, for partitions that have none of it."""
+    """A few rows of one side of a problem, for partitions without rows of that side."""
     part = partition.part(pair)
     side = np.flatnonzero((part.rows.values == pair.positive) == positive)
     random = np.random.default_rng([seed, partition.offset])

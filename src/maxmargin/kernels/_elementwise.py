@@ -100,7 +100,7 @@ _rbf32_part, _rbf64_part = part_of(_rbf32), part_of(_rbf64)
 
 
 def rbf_inplace(products, row_norms, column_norms, gamma):
-    """exp(−γ(‖a‖² + ‖b‖² − 2⟨a, b⟩)), never above 1 whatever the rounding."""
+    """exp(−γ(‖a‖² + ‖b‖² − 2⟨a, b⟩)), never above 1 in spite of rounding."""
     pass_over = _rbf32 if products.dtype == np.float32 else _rbf64
     pass_over(products, row_norms, column_norms, gamma)
 

@@ -1,9 +1,9 @@
 """Memory that is used again.
 
-The operating system has to clear the memory that it gives, page by page, which takes
-about as long as to compute kernel values for it. So nothing that is needed again and again is
-allocated anew: a `Scratch` is overwritten by the next use, a `BufferPool` leases memory for as
-long as its owner lives.
+The operating system has to clear new memory page by page, which takes about as long as
+computing kernel values to fill it. So memory that is needed repeatedly is not allocated anew:
+a `Scratch` is overwritten by the next use, a `BufferPool` leases memory for the lifetime of an
+owner.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _aligned_zeros(n_bytes: int) -> np.ndarray:
 
 
 class BufferPool:
-    """Memory whose owners are gone, for the next one; it does not travel with its holder.
+    """Memory of owners that are gone, for the next owner; it is not pickled with its holder.
 
     `for_many` says that many problems will use it, one after the other.
     """
@@ -78,7 +78,7 @@ class BufferPool:
         return sum(part.size for part in list(self._free.values()))
 
     def acquire(self, n_bytes: int, owner) -> np.ndarray:
-        """Bytes for as long as `owner` lives; memory that is not large stays with the process.
+        """Bytes for the lifetime of `owner`; memory that is not large stays with the process.
 
         Threads may share a pool: single operations on a dictionary cannot be interrupted.
         """
@@ -90,7 +90,7 @@ class BufferPool:
         return memory[:n_bytes]
 
     def _take(self, n_bytes: int) -> np.ndarray | None:
-        """The least memory that suffices; if none does, the largest is given up for new memory."""
+        """The smallest free piece that suffices; if none does, the largest one is released."""
         by_size = sorted((part.size, key) for key, part in list(self._free.items()))
         for size, key in by_size:
             if size >= n_bytes:
@@ -113,10 +113,10 @@ _of_process = BufferPool()
 def _new(n_bytes: int) -> np.ndarray:
     """New memory in pages of the ordinary size.
 
-    For a large array NumPy asks for huge pages, which have to be found in one piece and
-    cleared whole while other threads wait; in a virtual machine they are what its host has to
-    provide anew (covertype with 20,000 rows: 2.7 s with them, 2.4 s without). Where many
-    problems use the memory they are worth it, since they are the faster ones to read.
+    For a large array NumPy requests huge pages, which have to be found in one piece and
+    cleared whole while other threads wait; in a virtual machine its host has to provide them
+    anew (covertype with 20,000 rows: 2.7 s with huge pages, 2.4 s without). Where many
+    problems use the memory, huge pages are worth it, since they are faster to read.
     """
     if n_bytes < _LARGE_BYTES or not hasattr(mmap, "MAP_PRIVATE"):
         return np.empty(n_bytes, np.uint8)
@@ -125,7 +125,7 @@ def _new(n_bytes: int) -> np.ndarray:
 
 
 def _lend_to_system(memory: np.ndarray) -> None:
-    """Let the operating system take pages that nobody uses when it runs out of others."""
+    """Let the operating system take these unused pages when it needs memory."""
     pages = getattr(memory.base, "obj", None)
     if memory.size <= _UNMARKED_BYTES:
         return

@@ -12,9 +12,9 @@ from maxmargin.kernels.interface import KernelMatrix
 class ClassPairs:
     """The matrices of all pairs of classes, in the order of the first one.
 
-    Two classes have one block of values, which only their own pair wants, while the
-    values within a class are wanted by all its pairs: each is computed once. The blocks of
-    a class with those after it are computed together.
+    The block of values between two classes is needed by their own pair alone, the values
+    within a class by all its pairs: each is computed once. The blocks of a class with the
+    classes after it are computed together.
     """
 
     def __init__(self, kernel: KernelMatrix, members: list[np.ndarray]):
@@ -27,8 +27,8 @@ class ClassPairs:
 
     @staticmethod
     def worth_it(sizes: list[int], memory: int) -> bool:
-        """Whether classes of these sizes are small enough for it, and for the memory."""
-        # Float32 rows are the faster ones for larger pairs, in SMO steps as well.
+        """Whether classes of these sizes are small enough, and their values fit the memory."""
+        # For larger pairs float32 rows are faster, in SMO steps as well.
         small = precision_of_rows(sum(sorted(sizes)[-2:])) == np.float64
         return small and VALUE_BYTES * _values_of_pairs(sizes) <= memory
 

@@ -1,10 +1,10 @@
 """Samples stored feature by feature, for one kernel row at a time inside compiled code.
 
-Whoever learns from one row which row is next cannot ask for many of them in one
-product. A row is then a sum over the non-zero features of its sample, each of them
-one pass over neighbouring numbers; and where all features are 0 or one and the same
-number (categories, words that occur) 64 of them are the bits of one word, and a
-product is the number of bits that two samples share.
+A solver that learns from one row which row is next cannot request many rows in one
+product. A row is then a sum over the non-zero features of its sample, with one pass over
+contiguous numbers per feature. Where all features are 0 or one and the same number
+(categories, words that occur), 64 of them are the bits of one word, and a product is the
+number of bits that two samples share.
 """
 
 # Numba leaves and LLVM intrinsics have no Python types that mypy could follow.
@@ -39,7 +39,7 @@ class FeatureMajorSamples:
     Attributes
     ----------
     table : array of shape (n_features, n), or of uint64 and shape (n_features / 64, n) with
-        a bit a feature
+        one bit per feature
     norms : squared norms of the samples, in the precision of the kernel values
     parameters : product of two set bits, number of the kernel function, its γ, coef0 and degree
     """
@@ -71,7 +71,7 @@ def feature_major(samples: Samples, function: KernelFunction) -> FeatureMajorSam
 
 
 def _only_value(samples: Samples) -> float | None:
-    """The number that every feature is unless it is 0, if there is one."""
+    """The only value other than 0, if the features have just one."""
     values = samples.data if samples.is_sparse else samples.X
     largest = values.max(initial=0.0)
     if samples.is_sparse:
@@ -113,7 +113,7 @@ def _count_bits(typing_context, word):
 
 
 def _products(table, sample, start, stop, unit, out):
-    """out[j] = ⟨sample, sample start + j⟩; which of the two ways follows the type of `table`."""
+    """out[j] = ⟨sample, sample start + j⟩, in one of two ways by the type of `table`."""
 
 
 @overload(_products)

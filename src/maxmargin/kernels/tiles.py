@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from maxmargin.kernels.samples.dense import DenseSamples
     from maxmargin.kernels.samples.sparse import SparseSamples
 
-# Multiplications that take as long as everything else that there is to do for a value.
+# Multiplications that take as long as the rest of the work for a value.
 _MULTIPLIES_PER_PASS = 32
 # From this many samples on, their sums are worth the layout that saves storing the values.
 _WORTH_SUMMING = 256

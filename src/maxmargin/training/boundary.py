@@ -66,7 +66,7 @@ class Outcome:
         return int(np.count_nonzero(self.beta))
 
     def not_separable(self, n_samples: int, violation: float) -> Outcome:
-        """The same for a hard margin that so many samples do not have.
+        """The same where there is no hard margin, because of `n_samples` samples.
 
         `violation` is that of the formulation, where β may grow without end.
         """
@@ -141,7 +141,7 @@ def proven_status(solver: Solver, status: Status, violation: float, tol: float) 
 
 
 def check_feasible(solver: Solver, infeasibility: float, sums, totals) -> None:
-    """Refuse a β that violates the constraints, whatever its solver says of it."""
+    """Refuse a β that violates the constraints, whatever status its solver claims."""
     if infeasibility <= FEASIBLE:
         return
     raise RuntimeError(

@@ -10,7 +10,7 @@ from maxmargin.solvers.base import Solver
 def solver_on_card(estimator, solver: Solver, n: int) -> Solver | None:
     """The solver of a fit of n samples on the GPU, or None where it is done by the processor.
 
-    With device="auto" whatever cannot be done on a GPU is done by the processor; with
+    With device="auto" the processor does what a GPU cannot do; with
     device="cuda" it is an error of one sentence.
     """
     device = getattr(estimator, "device", "cpu")

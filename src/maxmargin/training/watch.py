@@ -74,7 +74,7 @@ class FitWatch:
         `n_iter` is how many of its iterations have been taken before.
         """
         estimator, task = self.estimator, None
-        # Without callbacks nobody looks at the tree of tasks, and problems may be solved in
+        # Without callbacks the tree of tasks has no reader, and problems may be solved in
         # several threads, which the tree is not made for.
         if self._context is not None:
             task = self._context.subcontext(task_name="binary problem", max_subtasks=None)

@@ -62,7 +62,7 @@ def is_cupy_array(values) -> bool:
 
 
 def card_array(values):
-    """An array on a GPU, of whatever library, as one of CuPy; None for everything else."""
+    """An array of any library on a GPU as an array of CuPy; None for everything else."""
     place = getattr(values, "__dlpack_device__", None)
     if place is None or isinstance(values, np.ndarray) or place()[0] != _CUDA_OF_DLPACK:
         return None

@@ -20,7 +20,7 @@ _TILE_ROWS = 256
 
 
 def averaged_kernel(kernel: KernelMatrix, members, starts, weights, n_bytes: int) -> KernelMatrix:
-    """The averaged matrix: computed once where it fits `n_bytes`, else when asked for."""
+    """The averaged matrix: computed once where it fits `n_bytes`, else block by block."""
     if isinstance(kernel, FeatureKernelMatrix) and kernel.function.name == "linear":
         return _linear_kernel_of_means(kernel, members, starts, weights)
     averaged = AveragedKernelMatrix(kernel, members, starts, weights)

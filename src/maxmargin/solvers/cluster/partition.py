@@ -28,9 +28,9 @@ def partition(
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Cluster number of each sample, and the pseudo-centre of each cluster.
 
-    A cluster has samples of one class only. One-vs-rest puts many classes on one
-    side, and both it and one-vs-one meet each class again and again: the clusters of
-    a class are kept for as long as the data that all these problems share (section 3.1).
+    A cluster has samples of one class only. One-vs-rest puts many classes on one side, and
+    both schemes use each class in several problems, so the clusters of a class are kept for
+    as long as the data that these problems share (section 3.1).
     """
     labels = signs if problem.labels is None else problem.labels
     positions = problem.kernel.positions()
@@ -53,7 +53,7 @@ def partition(
     ]  # fmt: skip
     if clustering == "pddp":
         run_blocks(find, new)
-    else:  # other clusterers bring threads of their own
+    else:  # other clusterers start their own threads
         for code in new:
             find(code)
     shared.update(known)

@@ -83,7 +83,7 @@ def principal_projection(X) -> np.ndarray:
 def _leading_eigenvector(matrix: np.ndarray) -> np.ndarray:
     last = len(matrix) - 1
     vectors = eigh(matrix, subset_by_index=[last, last], check_finite=False)[1]
-    # LAPACK may find none of a subset where many eigenvalues are equal.
+    # LAPACK may return no eigenvector of a subset where many eigenvalues are equal.
     return vectors[:, 0] if vectors.shape[1] else eigh(matrix, check_finite=False)[1][:, -1]
 
 
@@ -105,7 +105,7 @@ def _leading_direction(X, mean: np.ndarray) -> np.ndarray:
             return_singular_vectors="vh",
         )  # fmt: skip
     except ArpackNoConvergence:
-        return row  # two almost equal directions: either would do, and so does a row between
+        return row  # two almost equal directions: either is good, and so is a row between them
     return right[0]
 
 

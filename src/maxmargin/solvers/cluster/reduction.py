@@ -14,8 +14,8 @@ from maxmargin.solvers.cluster.averaged_kernel import averaged_kernel
 
 # A C times kernel value up to which a problem is solved at once, not by continuation.
 EASY_C = 100.0
-# Reduced problems up to this size are solved with float64 kernel values, whatever the whole has:
-# where C is large, float32 ones cost more steps than they save time.
+# Reduced problems up to this size are solved with float64 kernel values, whatever the type of the
+# whole matrix: where C is large, float32 values cost more time in steps than they save.
 _DOUBLE_PRECISION_BYTES = 2**29
 # Up to this many units all their kernel values in one product cost less than the values that a
 # solver requests, a few rows at a time, and then again for its certificate.

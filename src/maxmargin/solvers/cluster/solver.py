@@ -46,7 +46,7 @@ class ClusterSVM(Solver):
         What solves the reduced problems.
     clustering : {"pddp", "kmeans"} or scikit-learn clusterer
         How the samples of a class are partitioned: principal direction divisive
-        partitioning, scikit-learn's MiniBatchKMeans, or a clusterer of yours, whose
+        partitioning, scikit-learn's MiniBatchKMeans, or any other clusterer, whose
         `n_clusters` is set where it has one.
     clusters : "sqrt" or int
         Clusters per class: the square root of its size (equation 3.19), or a number.
@@ -105,7 +105,7 @@ class ClusterSVM(Solver):
 
 
 class _ClusterRun:
-    """The state of one solve: what stands for itself, for its cluster, or for neither.
+    """The state of one solve: which samples stand for themselves, for a cluster, or for neither.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class _ClusterRun:
         self.clustering_seconds = time.perf_counter() - start
         self.averaged = np.zeros(problem.n, bool)
         self.beta = self.trained = run.initial_beta(problem)
-        # What was a support vector in the last fit is likely to be one again.
+        # A support vector of the last fit is likely to be one again.
         self._move(self.beta != 0)
         self.n_iter = 0
         self.n_train: list[int] = []
@@ -157,9 +157,9 @@ class _ClusterRun:
         return self._solution(status)
 
     def _is_poor(self) -> bool:
-        """Whether some clusters should not stand for their members even in a last training.
+        """Whether a last training needs some clusters replaced by their members.
 
-        The representatives alone (no passes) are no more than what was asked for.
+        With no passes, the user asked for the representatives alone.
         """
         if self.passes == 0 or not self.contradicted.any():
             return False
@@ -170,9 +170,9 @@ class _ClusterRun:
         """Solve the reduced problem: its status, and y·d(x) − 1 of all samples.
 
         Sets `trained`, the coefficients of the decision function that was trained;
-        `residual`, which goes with it; `misplaced`, the pseudo-centres that are support
-        vectors; `contradicted`, what stands for more than it should; and `beta`, which is
-        the same as `trained` where that is feasible.
+        `residual`, that of `trained`; `misplaced`, the pseudo-centres that are support
+        vectors; `contradicted`, the members of units that should not stand for them; and
+        `beta`, which is `trained` where that is feasible.
         """
         start = time.perf_counter()
         problem = self.problem
@@ -196,9 +196,9 @@ class _ClusterRun:
         return snap_to_bounds(beta, self.problem.lower, self.problem.upper)
 
     def _tell(self) -> tuple[float, Status | None]:
-        """Tell the monitor of a pass: the KKT violation of the whole problem, a wish to stop.
+        """Report a pass to the monitor: the KKT violation of the whole problem, a reason to stop.
 
-        Once it is within tol, what was trained is the optimum (Proposition 2.2).
+        Once the violation is within tol, the solution is the optimum (Proposition 2.2).
         """
         if self.beta is not self.trained:
             return np.inf, self.monitor.should_stop(self.n_iter)
@@ -248,7 +248,7 @@ class _ClusterRun:
         return bool(leaves.any() or bounded.any())
 
     def _move(self, leaves: np.ndarray, bounded: np.ndarray | bool = False) -> None:
-        """Let samples leave their clusters, others become the bounded part of theirs."""
+        """Take samples out of their clusters, and make others the bounded part of theirs."""
         changed = np.unique(self.cluster[leaves | bounded])
         self.averaged |= bounded
         self.averaged[leaves] = False
@@ -293,7 +293,7 @@ class _ClusterRun:
 
 
 class _PassMonitor(Monitor):
-    """Tells the monitor of the whole solve about the solve of one reduced problem."""
+    """Reports the solve of one reduced problem to the monitor of the whole solve."""
 
     def __init__(self, whole: Monitor, reduction: Reduction, n_iter: int):
         super().__init__(max_iter=whole.max_iter, deadline=whole.deadline)

@@ -43,7 +43,7 @@ def certify_or_estimate(problem: Problem, run: Run, beta: np.ndarray) -> Certifi
 
 
 def start_of(problem: Problem, run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """β to start from and its residual, in the precision of the rows where that will do."""
+    """β to start from and its residual, in the precision of the rows where that suffices."""
     beta = run.initial_beta(problem)
     if not beta.any():
         return beta, problem.linear

@@ -292,7 +292,7 @@ def smo_steps(
     last_used, clock : time stamps for the cache's choice of what to drop
     diagonal : float32, the diagonal of the kernel matrix
     beta : float64, updated in place
-    residual : float64, or float32 where that will do; updated in place
+    residual : float64, or float32 where that suffices; updated in place
     lower, upper : float64 bounds
     grow_penalties, shrink_penalties : see `penalties_of`; updated in place
     epsilon : the slope of ε|β|

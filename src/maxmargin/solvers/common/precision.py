@@ -19,7 +19,7 @@ _HOPELESS = 10.0
 # The part of the objective by which a pass must lower it to have helped without a certificate
 # that is better.
 _FALL_OF_OBJECTIVE = 1e-3
-# SMO steps of one pass: so many, and so many per sample.
+# SMO steps of one pass: a number, and a number per sample.
 _STEPS_PER_PASS = 200_000
 _STEPS_PER_SAMPLE = 200
 # Part of the violation that the drift of the residual may reach before rounds are lost to it.

@@ -48,7 +48,7 @@ def unit_of(problem: Problem) -> float:
 def weakest_of(dtype: np.dtype, K: np.ndarray) -> float:
     """The inverse weight that makes K + D definite in spite of the rounding of its values.
 
-    `dtype` is what they were computed in, whatever K is held in.
+    `dtype` is the type they were computed in, whatever the type of K.
     """
     rounding = _ROUNDING_OF_KERNEL[np.dtype(dtype).itemsize]
     return rounding * np.sqrt(len(K)) * max(1e-300, float(np.abs(K.diagonal()).max()))

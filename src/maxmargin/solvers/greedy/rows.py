@@ -17,25 +17,25 @@ _PANEL = 64
 _PANEL_BYTES = 2**30
 # Panels become narrower while fewer of the computed rows than this have been chosen.
 _CHOSEN_SHARE = 0.5
-# Passes over a row, one for each feature of its sample, that take as long as all the rest.
-_PASSES_A_VALUE = 8
+# Passes over a row, one per feature of its sample, that take as long as the rest of a step.
+_PASSES_PER_STEP = 8
 
 
 class OneByOne:
     """Each row computed inside the compiled steps and never stored: O(n) memory beside X.
 
-    Only the row of the last sample tells which one is next, so this computes what
-    Algorithm 1 needs and no more.
+    The row of the last sample decides which one is next, so this computes what Algorithm 1
+    needs and no more.
     """
 
-    # Used samples stay among the columns until they are this share of them; to drop them is a copy.
+    # Used samples stay among the columns up to this share of them, since dropping them is a copy.
     used_share = 1 / 64
 
     def __init__(self, samples: FeatureMajorSamples, kernel: KernelMatrix):
         self.samples, self.kernel = samples, kernel
 
     def steps_per_call(self, n: int) -> int:
-        passes = 1 + len(self.samples.table) // _PASSES_A_VALUE
+        passes = 1 + len(self.samples.table) // _PASSES_PER_STEP
         return max(1, min(64 + int(self.used_share * n), WORK_PER_CALL // (passes * n)))
 
     def steps(self, state: tuple) -> tuple[int, int, int]:
@@ -54,14 +54,14 @@ class OneByOne:
 
 
 class Panels:
-    """Rows by products of several: the one that is needed and those of the next candidates.
+    """Products of several rows: the row that is needed and the rows of the next candidates.
 
-    They wait in the cache until they are chosen. Which ones will be can only be
-    guessed, so that the width of a panel follows the share that was.
+    Candidates wait in the cache until they are chosen. Which of them will be chosen is a
+    guess, so the width of a panel follows the share that was chosen.
 
     Parameters
     ----------
-    panel : the most rows of one product; with 1 two rows are held, else what the cache allows
+    panel : the most rows of one product; with 1 two rows are stored, else what the cache allows
     """
 
     def __init__(self, problem: Problem, cache_bytes: int, panel: int):

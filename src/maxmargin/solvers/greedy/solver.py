@@ -31,9 +31,9 @@ class GreedyStagewise(Solver):
     """Greedy stagewise training without a capacity parameter (Bo, Wang and Jiao).
 
     The hard-margin dual, ½βᵀKβ − yᵀβ with yβ ≥ 0 and no other constraint (equation
-    1), is lowered by one sample a step: the one whose own best coefficient lowers
-    it most. No coefficient is touched again, and training ends when no unused
-    sample could lower the objective. C has no meaning here, nor have weights.
+    1), is lowered by one sample per step: the one whose own best coefficient lowers
+    it most. No coefficient is changed again, and training ends when no unused
+    sample could lower the objective. C and weights have no meaning here.
 
     The report's `objective` is that of equation (1), its `kkt_violation` the largest
     ``|1 − y f(x)|`` of a support vector and 1 − y f(x) of any other sample, and its
@@ -49,21 +49,21 @@ class GreedyStagewise(Solver):
     max_support : int or None
         Stop at this many support vectors.
     validation : float
-        Share of each class to hold out. Of all models on the way the smallest one
-        of the lowest error on them is the result. (To stop at the first rise of
-        the error would be wrong: it goes up and down until the last steps.)
+        Share of each class to hold out. The result is the model of the path with the
+        lowest error on the held-out samples, the smallest of several. (To stop at the
+        first rise of the error would be wrong: it goes up and down to the last steps.)
     backfit : bool
         Whether to optimise all coefficients chosen so far, whenever their number
         has doubled and at the end (matching pursuit with backfitting). Without
         `max_support` this ends at the hard-margin SVM itself.
     panel : int or None
         None computes the rows of built-in kernels one at a time in compiled code, from
-        a copy of X stored feature by feature, and holds none of them. A number means
-        products of at most so many rows: that of the chosen sample and those of the
+        a copy of X stored feature by feature, and stores no row. A number is the largest
+        number of rows of one product: the row of the chosen sample and the rows of the
         next best, kept in the cache until they are chosen. The steps are the same, but
-        rows that are never chosen cost kernel values too; panels become narrower where
-        fewer than half are. With 1 only the chosen rows are computed, and two of them
-        held. For other kernels, and X of more than 256 MB, None means 64 where half of
+        rows that are never chosen cost kernel values too; panels become narrower while
+        fewer than half are chosen. With 1 only chosen rows are computed, and two of them
+        stored. For other kernels, and X of more than 256 MB, None means 64 where half of
         the rows fit the cache and 1 GB, else 1.
     """
 
@@ -109,8 +109,8 @@ class GreedyStagewise(Solver):
 class _GreedyRun:
     """The state of one solve: β of all samples, and arrays of the active ones.
 
-    Active are the unused samples (the set Q of the paper), those held out, and for
-    a while the used ones, whose `scale` is 0.
+    Active are the unused samples (the set Q of the paper), the held-out samples, and for a
+    while the used ones, whose `scale` is 0.
     """
 
     def __init__(self, problem: Problem, run: Run, options: GreedyStagewise):
@@ -129,7 +129,7 @@ class _GreedyRun:
 
     @property
     def objective(self) -> float:
-        """½βᵀKβ − yᵀβ, from what each step took off it."""
+        """½βᵀKβ − yᵀβ, from the decrease of each step."""
         return -sum(self.decreases)
 
     def _start(self) -> None:
@@ -174,8 +174,8 @@ class _GreedyRun:
         return self.options.backfit and self.residual[best] * self.scale[best] > self.threshold
 
     def _steps(self, limit: int) -> tuple[Status | None, bool]:
-        """Greedy steps to `limit` support vectors: the reason to stop early, and whether none
-        is left to choose."""
+        """Greedy steps to `limit` support vectors: the reason to stop early, and whether there
+        is no further candidate."""
         while len(self.order) < limit:
             allowed = min(limit - len(self.order), self.monitor.iterations_left(self.n_iter))
             outcome, best = self._call(min(allowed, self.rows.steps_per_call(len(self.active))))
@@ -227,7 +227,7 @@ class _GreedyRun:
         """A row that is missing, where rows come in panels."""
         position = int(np.searchsorted(self.active, best))
         score = np.where(self.residual * self.scale > self.threshold, self.residual * self.scale, 0)
-        score[position] = np.inf  # the one of equals that is next
+        score[position] = np.inf  # among samples of equal score, this one is next
         self.rows.fetch(position, score, self.scale > 0, len(self.order))
 
     def _backfit(self) -> Status | None:

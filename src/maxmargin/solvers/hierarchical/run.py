@@ -1,4 +1,4 @@
-"""The steps of the hierarchical method, whatever holds the samples and runs the tasks."""
+"""The steps of the hierarchical method, for any place of the samples and any executor."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # Rounds of readmission without a better certificate before it counts as stuck.
 _PATIENCE = 3
-# Part of the violation that a subproblem with what came back is solved to. Where all samples
-# violate no more than this many times the tolerance of their part, nothing was lost.
+# A subproblem with readmitted samples is solved to this part of the violation. Where all samples
+# violate at most this many times the tolerance of the subproblem, no sample was lost.
 _CLOSER = 0.1
 _COMPLETE = 10.0
 # A method that yields futures, is sent their results, and returns a value.
@@ -37,7 +37,7 @@ class Check:
     Attributes
     ----------
     violation, objective, intercept, gap : of the whole problem, in float64
-    n_violators : samples that should come back
+    n_violators : samples to readmit
     """
 
     violation: float
@@ -48,18 +48,19 @@ class Check:
 
 
 class HierarchicalRun(ABC):
-    """The way of one problem through the steps: a generator that waits for one future at a time.
+    """One problem's path through the steps: a generator that waits for one future at a time.
 
     Attributes
     ----------
     samples, number : handle of the `Samples` of the fit, and which of its problems this is
     size : samples of the problem; the largest is served first
     awaited : the future whose result it needs next
-    events : what was solved so far, in the order of submission
+    events : the subproblems solved so far, in the order of submission
     support : the present answer
-    check : what all samples say of it
-    tol_now : the KKT violation to which what the first steps chose is solved next
-    screening_radius : how far from their margin samples are still examined by: the last violation
+    check : its examination by all samples
+    tol_now : the KKT violation to which the next subproblem is solved
+    screening_radius : samples within this distance of their margin are examined: the last
+        violation
     """
 
     support: Support
@@ -108,16 +109,16 @@ class HierarchicalRun(ABC):
         """A future of the subproblem of an answer and the violators of its examination."""
 
     def combined_violation(self, highest: float, lowest: float) -> float:
-        """The violation by samples with β = 0 of these extremes, and by those of the answer."""
+        """The violation by samples with β = 0, which have these extremes, and by the answer's."""
         own, middle = 0.5 * self.support.violation, self.support.intercept
         return max(highest, middle + own) - min(lowest, middle - own)
 
     def summary(self, answer):
-        """A future of what the client has to know of an answer."""
+        """A future of the part of an answer that the client needs."""
         return answer
 
     def summaries_of_first(self, answers: list) -> TaskGenerator:
-        """What the client has to know of the answers of the first step."""
+        """The parts of the answers of the first step that the client needs."""
         found = []
         for answer in answers:
             found.append((yield self.summary(answer)))
@@ -134,7 +135,7 @@ class HierarchicalRun(ABC):
             self.finished = True
 
     def task(self, step: str, **others) -> Task:
-        """How a subproblem is solved: those of the first steps only choose samples."""
+        """How a subproblem is solved; subproblems of the first steps only choose samples."""
         chooses = step.startswith("step")
         tol = max(self.filter_tol, self.tol) if chooses else self.tol_now
         memory = 1 / self.executor.max_concurrent if chooses else 1.0
@@ -162,9 +163,9 @@ class HierarchicalRun(ABC):
         )
 
     def _run(self) -> TaskGenerator:
-        """The steps, and then readmissions until the answer to `tol` is optimal.
+        """The steps, and then readmissions until the answer is optimal to `tol`.
 
-        What the steps lost comes back first: until then a provisional answer will do.
+        Until the samples that the steps lost are readmitted, a provisional answer suffices.
         """
         step, answer = "union", (yield from self._steps())
         best, failures = np.inf, 0
@@ -188,7 +189,7 @@ class HierarchicalRun(ABC):
         self.support = yield answer
 
     def _next_tol(self) -> float:
-        """How well the next subproblem is worth solving: no better than samples are missing."""
+        """The tolerance of the next subproblem: no finer than the violation of missing samples."""
         if self.check.violation <= _COMPLETE * self.tol_now:
             return self.tol
         return min(self.tol_now, _CLOSER * self.check.violation)
@@ -218,7 +219,7 @@ class HierarchicalRun(ABC):
 
     @abstractmethod
     def overlap(self, n_parts: int) -> float:
-        """In how many of the parts of the last subproblem a sample takes part."""
+        """The number of parts of the last subproblem that a sample is in."""
 
     @property
     def optimal(self) -> bool:
@@ -230,7 +231,7 @@ class HierarchicalRun(ABC):
             return Status.CONVERGED
         status = self.support.status
         if status in STOPPED or not self.options.certify:
-            # Tasks are asked to stop in the same way, whatever the reason.
+            # Tasks are asked to stop in one way, whatever the reason.
             return self.stopped_by or status if status is Status.INTERRUPTED else status
         return Status.STALLED
 

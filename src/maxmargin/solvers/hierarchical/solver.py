@@ -1,4 +1,4 @@
-"""The hierarchical parallel method: subproblems of parts of the classes, then of what they leave.
+"""The hierarchical parallel method: subproblems of parts, then of their support vectors.
 
 After Wen and Lu, "A Hierarchical and Parallel Method for Training Support Vector
 Machines". The single pass of the paper filters samples and may lose some that matter;
@@ -38,9 +38,9 @@ from maxmargin.solvers.hierarchical.subproblem import (
 )
 from maxmargin.solvers.registry import make_solver
 
-# A part of the samples has a problem of its own where Σβ = 0, which it can fulfil alone.
+# With Σβ = 0 any part of the samples is a feasible problem of its own.
 _FORMULATIONS = frozenset({"c_svc", "epsilon_svr"})
-# Rows whose gradient is one task: of a fixed size, so that bits do not follow the workers.
+# Rows whose gradient is one task. The size is fixed, so that bits do not depend on the workers.
 _ROWS_OF_A_TASK = 4096
 
 
@@ -61,9 +61,9 @@ class HierarchicalSVM(Solver):
         equation 1); a class of fewer samples has as many parts as samples. For Dask
         collections it is the number of subproblems of the second step.
     certify : bool
-        Whether samples that the steps lost and that violate the optimality of their
-        answer come back until there is none: the optimum of the whole problem. False
-        is the paper's single pass, whose global gap is reported.
+        Whether samples that the steps lost and that violate the optimality conditions are
+        readmitted until there are none: the optimum of the whole problem. False is the
+        paper's single pass, whose gap to that optimum is reported.
     filter_tol : float
         KKT violation at which subproblems of the first two steps count as solved, in a
         regression in tenths of the targets' standard deviation. They only choose the samples
@@ -94,7 +94,7 @@ class HierarchicalSVM(Solver):
         return Capabilities(formulations=solved, exact=self.certify)
 
     def base_solver(self) -> Solver:
-        """The solver of the subproblems, if it is one that the certificate can build on."""
+        """The solver of the subproblems; an error where the certificate cannot build on it."""
         base = make_solver(self.base)
         has_box = base.capabilities.box
         if not has_box or (self.certify and not base.exact):
@@ -176,7 +176,7 @@ class LocalRun(HierarchicalRun):
         self._margin_violation = np.full(problem.n, np.inf)
 
     def known(self):
-        # Where there is a certificate, it finds what the last fit's support vectors lack.
+        # With a certificate, readmission finds the samples that the last fit did not have.
         start = self.run.initial_beta(self.problem)
         return [_part(np.flatnonzero(start), start)] if self.options.certify and start.any() else []
 

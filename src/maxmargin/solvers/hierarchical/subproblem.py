@@ -23,10 +23,10 @@ from maxmargin.solvers.common.certified_run import CertificateCost
 
 # Kernel rows that a subproblem always has memory for.
 _LEAST_ROWS = 4
-# Distance to the margin within which a sample is nearly on its wrong side, and the support vectors
-# for each such sample that is readmitted.
+# Distance to the margin within which a sample is nearly on its wrong side, and the number of
+# support vectors per such sample that is readmitted.
 _NEAR_MARGIN = 0.1
-_FOR_EACH = 4
+_SUPPORT_PER_NEAR = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class SharedSamples(Samples):
     ) -> tuple[np.ndarray, int]:
         """p − Kβ of some samples of a problem, and the kernel values it took.
 
-        In float64, but for a provisional answer, where the precision of the kernel's rows will do.
+        In float64; for a provisional answer in the precision of the kernel's rows.
         """
         problem, _ = self.batch[number]
         kernel = problem.kernel.with_own_counter()
@@ -138,10 +138,10 @@ class Task:
 
 
 def solve_union(samples: Samples, parts: list[Support], task: Task) -> Support:
-    """Solve the problem of all samples of some parts; its support vectors.
+    """Solve the problem of the union of some parts, and return its support vectors.
 
-    After a wish to stop it hands on what it was given, so that the whole graph of
-    tasks ends at once, with a feasible β.
+    After a request to stop it returns its start, so that the whole graph of tasks ends at
+    once, with a feasible β.
     """
     # Alone in its thread, a task counts its own processor time: what else the machine does, or
     # another thread that holds the interpreter, is no part of the paper's count.
@@ -225,7 +225,7 @@ def _known_residual(index: np.ndarray, parts: list[Support]) -> np.ndarray | Non
 
 
 def beyond_margin(residual, intercept: float, lower, upper, epsilon: float = 0.0) -> np.ndarray:
-    """How far samples with β = 0 are on the wrong side of their margin, or out of their tube."""
+    """How far samples with β = 0 are beyond their margin, or outside their tube."""
     error = residual - intercept
     growing = np.where(upper > 0, error - epsilon, -np.inf)
     return np.maximum(growing, np.where(lower < 0, -error - epsilon, -np.inf))
@@ -241,11 +241,12 @@ def extremes_outside(residual, lower, upper, epsilon: float = 0.0) -> tuple[floa
 
 
 def samples_to_readmit(distance: np.ndarray, n_support: int) -> np.ndarray:
-    """The samples with β = 0 that should come back, those farthest on the wrong side first.
+    """The samples with β = 0 to readmit, the farthest on the wrong side first.
 
-    `distance` is how far they are beyond their margin. Samples beyond it come back, and
-    for each four support vectors one sample that is nearly beyond: it would be the next.
+    `distance` is how far they are beyond their margin. All samples beyond it are readmitted,
+    and for every four support vectors one sample that is nearly beyond: it would be the next.
     """
-    there = int(np.count_nonzero(distance > 0))
-    nearly = min(int(np.count_nonzero(distance > -_NEAR_MARGIN)) - there, n_support // _FOR_EACH)
-    return np.argsort(-distance, kind="stable")[: there + nearly]
+    beyond = int(np.count_nonzero(distance > 0))
+    nearly = int(np.count_nonzero(distance > -_NEAR_MARGIN)) - beyond
+    nearly = min(nearly, n_support // _SUPPORT_PER_NEAR)
+    return np.argsort(-distance, kind="stable")[: beyond + nearly]

@@ -30,7 +30,7 @@ _ACTIVE_PER_FREE, _LEAST_ACTIVE = 1.3, 768
 _NEARLY_ALL = 0.7
 # SMO steps of a round at least, and what a Newton step that failed counts as.
 _LEAST_STEPS = 2_000
-# Rounds end after so many nanoseconds, so that an interrupt is served.
+# Nanoseconds after which a round ends, so that an interrupt is served.
 _ROUND_NANOSECONDS = 2e8
 # Steps for one C after which the block method takes over, which has more than SMO steps.
 _MAX_STEPS_PER_C = 200_000

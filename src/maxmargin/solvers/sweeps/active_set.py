@@ -65,7 +65,7 @@ class FreeSystem:
         self._w: Array = None
 
     def cover(self, free: np.ndarray, n: int) -> bool:
-        """Make the factor one of a set that holds the free samples; False where that fails."""
+        """Let the factor cover the free samples, and maybe others; False where that fails."""
         size = len(self.members)
         inside = np.zeros(n, bool)
         inside[self.members] = True
@@ -181,7 +181,7 @@ def newton_change(
             return None
         change, intercept = solved
         products = system.matrix.product(samples, change)
-        # What is left of the residual is the multiplier of a sample that is held.
+        # The remaining residual of a held sample is its multiplier.
         rest = part.residual - products[samples] - system.matrix.ridge * change - intercept
         target = part.beta + change
         above, below = free & (target > part.upper), free & (target < part.lower)

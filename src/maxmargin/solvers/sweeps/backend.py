@@ -66,7 +66,7 @@ class Backend(ABC):
     block_size : samples of a working set, a multiple of 32
     max_blocks : most working sets that are optimised at the same time
     panel : columns of the Cholesky factor that are computed at a time
-    precise : whether products that need not be precise are so nevertheless
+    precise : whether even products that need not be precise are in float64
     """
 
     xp: ModuleType
@@ -190,15 +190,15 @@ class Backend(ABC):
 
     @abstractmethod
     def sweep_cost(self, values: float) -> float:
-        """What a sweep costs that reads so many kernel values, in a unit of its own."""
+        """The cost of a sweep that reads this many kernel values, in a unit of the backend."""
 
     @abstractmethod
     def newton_cost(self, size: float) -> float:
-        """What a Newton step of that many samples costs, in the same unit."""
+        """The cost of a Newton step of this many samples, in the same unit."""
 
     def release(self) -> None:  # noqa: B027, most backends keep none
         """Give memory back that is kept for the next matrix."""
 
     def algebra(self, size: int) -> Backend:
-        """The backend that does the linear algebra of a Newton step of so many samples."""
+        """The backend for the linear algebra of a Newton step of `size` samples."""
         return self

@@ -18,12 +18,12 @@ SCATTER = 1e-3
 
 
 def n_sets(samples: int, size: int) -> int:
-    """Working sets for so many samples: two places per set are kept for uneven cuts."""
+    """The number of working sets for `samples`; two places per set are kept for uneven cuts."""
     return max(1, -(-samples // (size - 2)))
 
 
 def scatter(index: np.ndarray) -> np.ndarray:
-    """Factors just below 1, as if by chance: at the start all samples violate alike."""
+    """Pseudo-random factors just below 1: at the start all samples violate equally."""
     return 1.0 - SCATTER * (index * _HASH % 2**32) / 2**32
 
 

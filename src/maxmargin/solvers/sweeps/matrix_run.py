@@ -160,7 +160,7 @@ class MatrixRun:
         return self._spent >= self._wait(m, state) * self.backend.newton_cost(m)
 
     def _wait(self, size: int, state: State) -> float:
-        """How much of the cost of a Newton step of so many samples comes before it in sweeps."""
+        """The cost of sweeps before a Newton step of this size, in costs of that step."""
         small = self._n_chosen and state.violation <= self._large
         settled = small and size <= _NEARLY_FREE * state.n_free
         return min(self._wanted, _SHORT_WAIT) if settled else self._wanted
@@ -199,7 +199,7 @@ class MatrixRun:
     def _newton_problem(self, state: State) -> tuple[Variables, np.ndarray, np.ndarray] | None:
         """The variables on the host, the samples that are to change, and which are at a bound.
 
-        None where they are so many that the step would cost far more than was spent on sweeps.
+        None where the step would cost far more than was spent on sweeps.
         """
         at = self.at.to_host(self.backend)
         can_grow, can_shrink = at.beta < at.upper, at.beta > at.lower

@@ -13,17 +13,17 @@ _MAX_LANDMARKS = 256
 
 
 def landmarks_of(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Some of n samples, by chance."""
+    """Some of n samples, at random."""
     count = int(np.clip(n // _SAMPLES_PER_LANDMARK, 1, _MAX_LANDMARKS))
     return np.sort(rng.choice(n, count, replace=False))
 
 
 def neighbour_order(backend: Backend, rows: Array, landmarks: np.ndarray) -> Array:
-    """The samples in an order in which those close in feature space are close to each other.
+    """The samples in an order that keeps neighbours in feature space together.
 
     Every sample belongs to the nearest landmark, and the landmarks form a chain in which each
     is followed by the nearest that is not yet in it. The distance is that of the feature
-    space, k(x, x) + k(l, l) − 2k(x, l), so the order is there for every kernel.
+    space, k(x, x) + k(l, l) − 2k(x, l), so every kernel has such an order.
 
     Parameters
     ----------

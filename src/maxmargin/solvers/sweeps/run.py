@@ -1,4 +1,4 @@
-"""One solve: what is in memory is optimised, and the certificate of all samples decides."""
+"""One solve: the samples in memory are optimised, and the certificate of all samples decides."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ _SHARE_OF_MATRIX = 0.65
 # Samples that are in memory in any case.
 _LEAST_IN_MEMORY = 512
 # Where not all samples are in memory, the samples in memory are optimised to this part of their
-# first violation before the others are updated; the second where all violators are in memory.
+# first violation before the others are updated; the second number where all violators are in
+# memory.
 _INNER_TOLERANCE = 0.2
 _LAST_TOLERANCE = 0.03
-# How much each pass has more samples than the one before, until it has all; how many such steps
-# there are at most; the least of a pass; samples in memory for each that violates or is free.
+# Factor by which the samples of a pass grow, until it has all; the most such steps; the fewest
+# samples of a pass; samples in memory for each sample that violates or is free.
 _GROWTH = 4
 _LEVELS = 2
 _LEAST_PART = 15000
@@ -71,8 +72,8 @@ class SweepRun:
         itemsize = backend.dtype.itemsize
         most = np.sqrt(_SHARE_OF_MATRIX * backend.free_bytes() / itemsize)
         self.in_memory = min(problem.n, max(_LEAST_IN_MEMORY, int(most)))
-        # Samples take part in an order left to chance: all are equal at the start, and the rows may
-        # be sorted. A warm start knows all of them.
+        # Samples take part in random order: all are equal at the start, and the rows may be
+        # sorted. A warm start has all samples from the beginning.
         self._shuffled = self._rng.permutation(problem.n)
         self._candidates = self._shuffled[: self._first_part() if self.exact else problem.n]
 
@@ -144,10 +145,10 @@ class SweepRun:
                 return status
 
     def _pass(self, state: State, tol: float) -> Status | None:
-        """Optimise as many of the worst violators and free samples as fit, then tell all.
+        """Optimise as many of the worst violators and free samples as fit, then update all.
 
-        Of the samples a growing part takes turns, in an order left to chance: what is learned of
-        few of them is cheap, and the others need only correct it.
+        A growing part of the samples takes part, in random order: a solution of few samples is
+        cheap, and the others need only correct it.
         """
         inner, relative = self._inner_of(state)
         index, before = self._index, self.backend.to_host(inner.at.beta).copy()
@@ -193,7 +194,7 @@ class SweepRun:
         at.beta[:], at.residual[:], at.lower[:], at.upper[:] = (
             now.beta, now.residual, now.lower, now.upper
         )  # fmt: skip
-        # Where all that violate are in memory, the rest has little to say.
+        # Where all violators are in memory, the other samples change little.
         last = len(self._candidates) == self.problem.n and n_wanted <= self.in_memory
         return self._inner, _LAST_TOLERANCE if last else _INNER_TOLERANCE
 
@@ -236,7 +237,7 @@ class SweepRun:
         self._inner.forget()
 
     def _optimise(self, inner: MatrixRun, tol: float) -> Status | None:
-        """Sweeps and Newton steps until those in memory are optimal; the reason to stop early."""
+        """Sweeps and Newton steps until the samples in memory are optimal; why it stopped early."""
         sweeps, newton, before = inner.n_sweeps, inner.n_newton, dict(inner.seconds)
         base = self.n_sweeps - sweeps, self.n_newton - newton
         stuck, stop = 0, None
