@@ -41,10 +41,10 @@ def _blas() -> ThreadpoolController:
 
 
 def _in_control(change: Callable):
-    """Call `change`, which sets BLAS threads, from whatever thread this is.
+    """Call `change`, which sets BLAS threads, from any thread.
 
-    threadpoolctl lets one thread alone set them, the first that asked, and
-    ignores the others without a word; sessions may begin and end in any thread.
+    threadpoolctl lets only the first thread that asked set them, and silently ignores all
+    others; sessions may begin and end in any thread.
     """
     free = getattr(OpenBLASController, "clear_controlling_thread", lambda force: None)
     free(force=True)
@@ -68,16 +68,16 @@ def _count_cores(affinity: frozenset, limit: str | None) -> int:
 def resolve_n_jobs(n_jobs: int | None) -> int:
     """Number of threads a fit may use.
 
-    `None` takes what joblib's context leaves to this worker: the `n_jobs` of an
-    active `parallel_config`, one inside a thread of joblib's, the limit that
-    joblib set for BLAS inside one of its processes, else all cores.
+    `None` takes what joblib's context leaves to this worker: the `n_jobs` of an active
+    `parallel_config`, one thread inside a thread of joblib, the limit for BLAS that joblib
+    set inside one of its processes, else all cores.
     """
     if n_jobs == 0:
         raise ValueError("n_jobs must be at least 1, or negative to count from all cores; it is 0.")
     if n_jobs is not None:
         return max(1, n_cores() + 1 + n_jobs) if n_jobs < 0 else n_jobs
     backend, configured = get_active_backend()
-    # A task of joblib's runs in a thread other than the main one only where threads are workers.
+    # A joblib task runs in a thread other than the main one only if the workers are threads.
     nested = bool(getattr(backend, "nesting_level", 0))
     in_thread = threading.current_thread() is not threading.main_thread()
     if isinstance(backend, SequentialBackend) or (nested and in_thread):
@@ -88,10 +88,10 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
 
 
 def _limit_of_environment() -> int:
-    """OMP_NUM_THREADS as it was when this process began; a large number where there was none.
+    """OMP_NUM_THREADS as it was when this process began; a large number where it was not set.
 
-    Dask sets the variable in the process that starts its workers, for their sake. BLAS
-    read it at the beginning: where it has more threads, the value came later.
+    Dask sets the variable for its workers, in the process that starts them. BLAS read it at
+    the beginning: if BLAS has more threads, the variable was set later.
     """
     global _environment
     limit = os.environ.get("OMP_NUM_THREADS", "")
@@ -120,9 +120,9 @@ def always_one_thread() -> bool:
 def session(threads: int | Callable[[], int]) -> Iterator[None]:
     """Give the calling thread `threads` threads, and hold BLAS to one per call.
 
-    A function is asked for the number again and again. The limit on BLAS is process-wide,
-    so overlapping sessions count: the first one sets it and the last one restores what was
-    there before.
+    A function is called for the number whenever it is needed. The limit on BLAS is
+    process-wide, so sessions may overlap: the first one sets it, and the last one restores the
+    earlier value.
     """
     global _sessions
     previous = getattr(_state, "n_threads", 1)
@@ -132,7 +132,7 @@ def session(threads: int | Callable[[], int]) -> Iterator[None]:
         if _sessions == 1:
             _restore.append(_in_control(lambda: _limit_blas(1)))
     try:
-        # What overflows is found in the results and gets a sentence there.
+        # Overflows show in the results, and are reported there.
         with np.errstate(over="ignore", invalid="ignore"):
             yield
     finally:
@@ -145,7 +145,7 @@ def session(threads: int | Callable[[], int]) -> Iterator[None]:
 
 
 def _limit_blas(threads: int) -> list[int]:
-    """So many threads per BLAS call from now on; what it was before, library by library."""
+    """Set the threads per BLAS call, and return the earlier numbers, library by library."""
     before = [library.get_num_threads() for library in _blas().lib_controllers]
     _set_blas([threads] * len(before))
     return before
@@ -160,8 +160,8 @@ def _set_blas(threads: list[int]) -> None:
 def blas_threads(flops: float) -> Iterator[None]:
     """All of this session's threads for BLAS, for one factorisation or product of that size.
 
-    Threads of BLAS wait for each other by spinning, which on a busy machine costs
-    a time slice per call: what takes only milliseconds is better done by one.
+    Threads of BLAS wait for each other by spinning, which on a busy machine costs a time slice
+    per call: work of a few milliseconds is better done by one thread.
     """
     if n_threads() == 1 or flops < _FLOPS_WORTH_THREADS:
         yield
@@ -176,11 +176,11 @@ def blas_threads(flops: float) -> Iterator[None]:
 def run_blocks(function: Callable, blocks: Iterable) -> list:
     """[function(block) for block in blocks], on the session's threads.
 
-    The calling thread is one of them: it takes blocks like the others, and whatever is left when
-    they are slow to wake. Results keep the order of the blocks, so that sums over them have the
-    same bits whatever thread was faster.
+    The calling thread is one of them, and takes more blocks while the others are slow to wake.
+    Results keep the order of the blocks, so that sums over them have the same bits whichever
+    thread was faster.
     """
-    blocks, threads = list(blocks), n_threads()  # asked once: it may be another one next time
+    blocks, threads = list(blocks), n_threads()  # called once: the number may change
     helpers = min(threads, len(blocks)) - 1
     if helpers < 1:
         return [function(block) for block in blocks]
@@ -197,7 +197,7 @@ class _SharedBlocks:
         self._numbers = iter(range(len(blocks)))
 
     def run(self, pool: ThreadPoolExecutor, helpers: int) -> list:
-        """The results, with the help of so many threads of the pool."""
+        """The results, with the help of this many threads of the pool."""
         futures = [pool.submit(self._work) for _ in range(helpers)]
         given, _state.n_threads = _state.n_threads, 1
         try:
@@ -215,13 +215,13 @@ class _SharedBlocks:
             for number in self._numbers:
                 self._results[number] = self._function(self._blocks[number])
         except BaseException:
-            for _ in self._numbers:  # nobody needs the others any more
+            for _ in self._numbers:  # the other blocks are no longer needed
                 pass
             raise
 
 
 def stream_blocks(function: Callable, blocks: Iterable) -> Iterator:
-    """The same one by one, each as soon as those before it are there."""
+    """The same results one by one, each as soon as it and all before it are computed."""
     blocks = list(blocks)
     threads = min(n_threads(), len(blocks))
     if threads <= 1:
@@ -244,10 +244,10 @@ def run_beside(function: Callable, other: Callable):
 
 
 def stream_concurrently(function: Callable, items: Iterable) -> Iterator:
-    """function(item) for each item, in order, each call on one thread of the session's.
+    """function(item) for each item, in order, each call on one thread of the session.
 
-    For items that are large themselves: they are drawn only shortly before their turn, by
-    the calling thread alone while the others are at work.
+    For items that are large themselves: the calling thread draws each one shortly before its
+    turn, while the other threads work.
     """
     waiting: deque[Future] = deque()
     threads, given = n_threads(), getattr(_state, "n_threads", 1)
@@ -283,9 +283,9 @@ def _ignore_overflow() -> None:
 
 
 def _begin_anew() -> None:
-    """In a forked child, which has none of the parent's other threads.
+    """Start afresh in a forked child, which has none of the parent's other threads.
 
-    Sessions that these had begun would never end, nor the limit on BLAS that goes with them.
+    Sessions of those threads would never end, nor would their limit on BLAS.
     """
     global _lock, _sessions
     _lock, _sessions = threading.Lock(), 0

@@ -14,8 +14,8 @@ from maxmargin.cli._left_out import defer_imports
 from maxmargin.cli._output import discard_output
 from maxmargin.io.files import DataError
 
-# Objects that have to be made before Python looks for garbage. What a start imports stays, so
-# looking through it at every 700th object, as by default, is up to a tenth of the start.
+# Objects between two garbage collections. Imported modules stay, so a collection at every 700th
+# object, Python's default, takes up to a tenth of the start.
 _OBJECTS_BETWEEN_COLLECTIONS = 10_000
 
 

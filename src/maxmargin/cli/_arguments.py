@@ -13,7 +13,7 @@ _NOT_HERE = ("-gnuplot", "-out", "-resume", "-svmtrain")
 
 
 def translated(arguments: list[str]) -> list[str]:
-    """The arguments with each option spelled such that the commands know it.
+    """The arguments with each option in the spelling of our commands.
 
     - ``-w1 5``, in which the option's name holds the label, is ``--weight 1=5``.
     - ``-log2c -5,15,2`` is ``--log2c -5,15,2``, and so on.

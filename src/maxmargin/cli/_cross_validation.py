@@ -1,4 +1,4 @@
-"""``maxmargin train --folds``: what a model is worth, without a model file."""
+"""``maxmargin train --folds``: cross-validation, without a model file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from maxmargin.io.files import DataError
 def cross_validate(
     estimator, dataset: Dataset, folds: int, seed: int, json: bool, quiet: bool
 ) -> None:
-    """Fit and predict fold by fold, say what the predictions are worth, and end the command."""
+    """Fit and predict fold by fold, print the measures, and end the command."""
     from sklearn.base import clone
     from sklearn.exceptions import ConvergenceWarning
 
@@ -50,7 +50,7 @@ def cross_validate(
 
 
 def folds_of(estimator, dataset: Dataset, folds: int, seed: int) -> tuple:
-    """The way to split the data, and the labels that each fold must have in equal shares."""
+    """The splitter of the data, and the labels to stratify by, or None."""
     from sklearn.base import is_classifier
     from sklearn.model_selection import KFold, StratifiedKFold
 

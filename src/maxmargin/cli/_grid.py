@@ -1,4 +1,4 @@
-"""What ``maxmargin tune`` varies: each parameter over powers of two, or not at all."""
+"""The grid of ``maxmargin tune``: each parameter over powers of two, or fixed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 from maxmargin.cli._options import gamma_value
 from maxmargin.io.files import DataError
 
+# The largest power of two either way, and the most values of a parameter.
 _MAX_EXPONENT, _MAX_VALUES = 1000, 10_000
-_NOT_VARIED = "null"  # grid.py's word for it
+_NOT_VARIED = "null"  # grid.py's word
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A parameter, the exponents to try or "null", and the value that it has otherwise.
+    """A parameter, the exponents to try or "null", and its value where it is fixed.
 
-    `given` says that the user named that value, which does not go with exponents.
+    `given` says that the user gave the value, which excludes exponents.
     """
 
     name: str
@@ -53,7 +54,7 @@ def epsilon_axis(exponents: str | None, epsilon: float | None) -> Axis:
 
 
 def grid_of(axes: list[Axis]) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """Values of what is varied, and of what is not."""
+    """The values of the varied parameters, and of the fixed ones."""
     grid: dict[str, list[float]] = {}
     fixed: dict[str, Any] = {}
     for axis in axes:

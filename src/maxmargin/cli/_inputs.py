@@ -1,4 +1,4 @@
-"""Data that a command can use, and places that it can write to; else a sentence before the work."""
+"""Checks before the work: that a command can use its data, and can write its results."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def dataset_for(estimator, data: str, label: str | None) -> Dataset:
 
 
 def classes_of(estimator, dataset: Dataset) -> np.ndarray | None:
-    """The classes that an estimator will learn; None where it learns none."""
+    """The classes that an estimator will learn; None for other estimators."""
     from sklearn.base import is_classifier
 
     return np.unique(dataset.labels) if is_classifier(estimator) else None
 
 
 def check_folder(path: str) -> None:
-    """Say before the work, not after it, that there is nowhere to write to."""
+    """Say before the work, not after it, that the folder to write to is missing."""
     if not Path(path).absolute().parent.is_dir():
         raise DataError(f"{path}: there is no such folder to write to.")
 

@@ -1,4 +1,4 @@
-"""What a model makes of data: measures, and for regression its residuals, as text."""
+"""How a model does on data: measures, and for regression its residuals, as text."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import numpy as np
 from maxmargin.cli._measures import measures, sentences
 from maxmargin.cli.predict import answers, samples_for
 
-# Of decision values or errors.
+# Quantiles of decision values or residuals that are shown, as parts of 1.
 _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-_GROUPS = 5  # of samples with ascending truth
+# Groups of equal size that samples are divided into, in ascending order of the truth.
+_GROUPS = 5
 
 
 def judged(estimator, data: str, label: str | None, model_name: str) -> dict[str, Any]:
-    """Measures of the predictions; beside them
+    """Measures of the predictions, and in addition
 
-    - of regression: quantiles of the residuals (truth less prediction), and the means of truth and
-      prediction in fifths of the samples, ordered by the truth
-    - of a one-class model: quantiles of the decision values
+    - for regression: quantiles of the residuals (truth less prediction), and the means of truth
+      and prediction in fifths of the samples, ordered by the truth
+    - for a one-class model: quantiles of the decision values
     """
     from sklearn.base import is_outlier_detector, is_regressor
 
@@ -36,7 +37,7 @@ def judged(estimator, data: str, label: str | None, model_name: str) -> dict[str
 
 
 def judgement_lines(found: dict[str, Any]) -> list[str]:
-    """The same for people."""
+    """The same as text."""
     numbers = {name: found[name] for name in found if not isinstance(found[name], dict | list)}
     n_samples = numbers.pop("n_samples")
     lines = sentences(numbers, n_samples) or [f"{n_samples} samples, without labels"]

@@ -17,7 +17,7 @@ _LEFT_OUT = "pandas"  # which scikit-learn imports if it is installed; no file i
 
 
 class _Deferred(types.ModuleType):
-    """Stands for a module that is imported when an attribute of it is asked for."""
+    """Stands for a module that is imported when one of its attributes is first used."""
 
     def __getattr__(self, attribute: str):
         name = self.__name__

@@ -6,7 +6,7 @@ import numpy as np
 
 from maxmargin.io.files import DataError
 
-# A measure → how it is announced, and of which task svm-predict says that it is.
+# Measure → its name in the output, and the task that svm-predict prints beside it.
 _WORDS = {
     "accuracy": ("Accuracy", "classification"),
     "mean_squared_error": ("Mean squared error", "regression"),
@@ -17,11 +17,11 @@ _SHARES = ("accuracy", "outliers")
 
 
 def measures(model, predicted: np.ndarray, truth: np.ndarray | None) -> dict[str, float | None]:
-    """The measures by name; None where they need a truth and there is none.
+    """The measures by name; None for a measure that needs the truth where there is none.
 
-    - of classes: the share of right ones
-    - of numbers: mean squared error and squared correlation
-    - of outliers: their share, and that of right answers where the truth is +1 and −1
+    - classification: the share of right labels
+    - regression: mean squared error and squared correlation
+    - one-class: the share of outliers, and of right answers where the truth is +1 and −1
     """
     from sklearn.base import is_outlier_detector, is_regressor
 
@@ -43,7 +43,7 @@ def numbers(y: np.ndarray, name: str) -> np.ndarray:
 
 
 def sentences(found: dict[str, float | None], n_samples: int, before: str = "") -> list[str]:
-    """svm-predict's lines, or with `before` those of svm-train's cross-validation."""
+    """The lines of svm-predict; with `before`, the lines of svm-train's cross-validation."""
     lines = []
     for name, value in found.items():
         what, task = _WORDS[name]
@@ -68,13 +68,13 @@ def _of_numbers(predicted: np.ndarray, truth: np.ndarray | None) -> dict[str, fl
     variances = float((a @ a) * (b @ b))
     return {
         "mean_squared_error": float(np.mean((predicted - truth) ** 2)),
-        # Of numbers that are all the same there is none; svm-predict prints nan.
+        # Constant numbers have no correlation; svm-predict prints nan.
         "squared_correlation": float((a @ b) ** 2 / variances) if variances > 0 else float("nan"),
     }
 
 
 def _same(labels: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Equal labels; those of another type are none of the model's."""
+    """Which labels are right; where one side is text and the other numbers, both as text."""
     if (labels.dtype.kind in "US") != (truth.dtype.kind in "US"):
         return labels.astype(str) == truth.astype(str)
     return labels == truth

@@ -1,4 +1,4 @@
-"""What commands print, for people and for machines."""
+"""Output of the commands, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from maxmargin.report import plain
 
 
 def emit(text: str) -> None:
-    """Print now; a reader that has seen enough, such as `head`, is no error."""
+    """Print at once; a reader that stops early, such as `head`, is no error."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
@@ -24,7 +24,7 @@ def note(sentence: str) -> None:
 
 
 def discard_output() -> None:
-    """Let what is printed from here on vanish, also what the process still holds back."""
+    """Discard all further output, and output that is still in the buffer."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

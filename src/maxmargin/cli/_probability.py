@@ -10,7 +10,7 @@ from maxmargin.io.files import DataError
 
 
 def check_probability(estimator, folds: int | None) -> None:
-    """Say before the training that there would be no probabilities."""
+    """Say before the training that a model could not have probabilities."""
     from sklearn.base import is_outlier_detector
 
     if is_outlier_detector(estimator):
@@ -22,11 +22,11 @@ def check_probability(estimator, folds: int | None) -> None:
 
 
 def add_probability(estimator, dataset: Dataset, seed: int) -> None:
-    """Give a fitted model what it needs for probabilities, from five more fits to parts."""
+    """Give a fitted model its sigmoids or its noise, from five fits to parts of the data."""
     from sklearn.base import is_regressor
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the fit to all samples has said already
+        warnings.simplefilter("ignore")  # the fit to all samples has warned already
         if is_regressor(estimator):
             estimator._noise = deferred.fit_noise(estimator, dataset.X, dataset.labels, seed)
         else:
@@ -36,7 +36,7 @@ def add_probability(estimator, dataset: Dataset, seed: int) -> None:
 
 
 def require_probability(estimator, model_name: str) -> None:
-    """A sentence where a model was trained without."""
+    """Raise where a model was trained without probabilities."""
     if not hasattr(estimator, "_noise") and not hasattr(estimator, "_pair_sigmoids"):
         raise DataError(
             f"-b: {model_name} holds no probabilities; train with -b 1, or take --scores."

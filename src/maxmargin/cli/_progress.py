@@ -1,4 +1,4 @@
-"""Progress on a terminal: violation falling, support vectors, rows settled, time left."""
+"""Progress on a terminal: violation, support vectors, settled rows, time left."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Watched(Solver):
 
 
 def shows_progress(quiet: bool) -> bool:
-    """Whether anybody looks: only where both outputs are a terminal."""
+    """Whether to show progress: only where both outputs are a terminal."""
     return not quiet and sys.stdout.isatty() and sys.stderr.isatty()
 
 
@@ -93,7 +93,7 @@ def state_of(line: Progress, number: int, n_problems: int) -> str:
 
 
 def time_left(seconds: float) -> str:
-    """An estimate of seconds as hours, minutes and seconds; nothing while there is none."""
+    """An estimated time as hours, minutes and seconds; empty while it is not known."""
     if not math.isfinite(seconds):
         return ""
     minutes, rest = divmod(round(seconds), 60)

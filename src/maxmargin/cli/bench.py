@@ -19,10 +19,10 @@ from maxmargin.cli._inputs import dataset_for
 from maxmargin.cli._output import emit, print_json
 from maxmargin.sparse_format import densified
 
-# Other libraries whose SVC has scikit-learn's interface: what to print, where it lives.
+# Other libraries whose SVC has scikit-learn's interface: name in the table → module.
 _PEERS = {"scikit-learn": "sklearn.svm", "scikit-learn-intelex": "sklearnex.svm"}
 
-# What the table shows, and how.
+# Columns of the table, and their formats.
 _COLUMNS = {
     "seconds": ".3f",
     "n_support": "d",
@@ -106,7 +106,7 @@ def _installed() -> dict[str, type]:
 def _run(name: str, model, dataset, repeat: int) -> Result:
     X, y = dataset.X, dataset.labels
     if sp.issparse(X):
-        X = sp.csr_matrix(X)  # which every library takes
+        X = sp.csr_matrix(X)  # every library takes this type
     best = np.inf
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -121,7 +121,7 @@ def _run(name: str, model, dataset, repeat: int) -> Result:
 
 
 def _warm_up(model, X, y) -> None:
-    """A fit of ten samples per class, for what a library compiles or loads at first use."""
+    """Fit ten samples per class, since libraries compile and load code at first use."""
     from sklearn.base import clone
 
     if model.kernel == "precomputed":

@@ -54,7 +54,7 @@ def inspect(
 
 
 def _contents(estimator, report) -> dict[str, Any]:
-    """What a model is made of, by name."""
+    """The parts of a model by name."""
     values: dict[str, Any] = {"kind": type(estimator).__name__, "kernel": estimator.kernel}
     numbers = {"gamma": estimator._gamma, "coef0": estimator.coef0, "degree": estimator.degree}
     values |= {name: numbers[name] for name in _PARAMETERS[estimator.kernel]}
@@ -75,7 +75,7 @@ def _contents(estimator, report) -> dict[str, Any]:
 
 
 def _single_function(estimator, report) -> dict[str, float]:
-    """Of a model without classes: its constant, and what its training found out."""
+    """For a model without classes: its constant, and the quantities that its training found."""
     from sklearn.base import is_outlier_detector
 
     if is_outlier_detector(estimator):

@@ -110,7 +110,7 @@ def _contents(estimator, predicted: np.ndarray, values, classes) -> dict[str, An
 def samples_for(
     estimator, data: str, label: str | None, model_name: str, quiet: bool
 ) -> tuple[Any, np.ndarray | None]:
-    """Samples as a model takes them, and the truth about them where the data has it."""
+    """Samples as a model takes them, and their true labels or targets where the data has them."""
     from sklearn.base import is_regressor
 
     dataset = read_data(data, label=label, precomputed=estimator.kernel == "precomputed")
@@ -122,11 +122,11 @@ def samples_for(
 
 
 def _common_width(estimator, dataset: Dataset, model_name: str, quiet: bool) -> int:
-    """The number of features of model and data, to which the model is widened if need be.
+    """The number of features of model and data; the model is widened where it has fewer.
 
-    LIBSVM text does not say how many features there are: zeros may be left
-    out, and others may appear that no support vector has. These count as in `svm-predict`,
-    in distances and nowhere else.
+    LIBSVM text does not say how many features there are: zeros may be left out, and features
+    may occur that no support vector has. As in `svm-predict`, such features count in distances
+    and nowhere else.
     """
     known, given = estimator.n_features_in_, dataset.X.shape[1]
     if given == known or (given < known and not dataset.fixed_width):
@@ -173,11 +173,11 @@ def _of_width(X, width: int):
 
 
 def answers(estimator, X, wanted: str | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Predictions and, if asked for, what another method says; by blocks where rows grow."""
+    """Predictions and, if wanted, values of another method; in blocks if rows are made dense."""
     blocks: Iterable
     if estimator._sparse or not sp.issparse(X):
         blocks = [sp.csr_array(X) if estimator._sparse else X]
-    else:  # the model knows dense rows only
+    else:  # the model takes dense rows alone
         size = max(1, _BLOCK_VALUES // X.shape[1])
         blocks = (X[at : at + size].toarray() for at in range(0, X.shape[0], size))
     labels, values = [], []
@@ -189,7 +189,7 @@ def answers(estimator, X, wanted: str | None) -> tuple[np.ndarray, np.ndarray | 
 
 
 def _lines(labels: np.ndarray, values: np.ndarray | None, classes: np.ndarray | None) -> str:
-    """A line a sample; before probabilities one that says of which classes they are."""
+    """One line per sample; before probabilities, a line with their classes."""
     texts = [str(label) for label in labels.tolist()]
     if values is not None:
         table = values.reshape(len(texts), -1).tolist()

@@ -17,18 +17,19 @@ from maxmargin.io.text_blocks import MAX_INDEX
 
 # Values that are scaled at a time.
 _BLOCK_VALUES = 2**20
-_WORTH_A_NOTE = 1.1  # a few zeros fewer are not worth a remark
+# Factor by which the non-zero values must grow for a remark.
+_GROWTH_WORTH_A_NOTE = 1.1
 
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """The lowest and highest value of each feature that has more than one, and their new range.
+    """The range of each feature that is not constant, and the new range.
 
     Attributes
     ----------
     features : their numbers from 0, ascending
-    lowest, highest : arrays as long
-    lower, upper : what those become
+    lowest, highest : their ranges, arrays of the same length
+    lower, upper : the new range of all of them
     """
 
     features: np.ndarray
@@ -89,7 +90,7 @@ def scale(
     except BrokenPipeError:  # the reader has seen enough
         discard_output()
     before, after = _nonzeros(dataset.X), _nonzeros(X)
-    if after > _WORTH_A_NOTE * before and sp.issparse(X) and not quiet:
+    if after > _GROWTH_WORTH_A_NOTE * before and sp.issparse(X) and not quiet:
         note(
             f"zeros vanish: {before} values were not zero, now {after} are; --lower 0 keeps zeros "
             "where no value is negative."
@@ -101,7 +102,7 @@ def _nonzeros(X) -> int:
 
 
 def _ranges_of(X, lower: float, upper: float) -> Ranges:
-    """The ranges of the features of X; of sparse data only the features that occur are met."""
+    """The ranges of the features of X; in sparse data, of the features that occur."""
     if sp.issparse(X):
         features, at = np.unique(X.indices, return_inverse=True)
         narrow = sp.csr_array((X.data, at, X.indptr), shape=(X.shape[0], len(features)))
@@ -125,7 +126,7 @@ def _scaled_dense(X: np.ndarray, ranges: Ranges) -> np.ndarray:
 
 
 def _scaled_sparse(X: sp.csr_array, ranges: Ranges) -> sp.csr_array:
-    """Stored entries one by one; of the features whose zeros become other numbers all entries."""
+    """Scale stored entries; features whose zeros become other numbers are filled in whole."""
     width = max(X.shape[1], int(ranges.features.max(initial=-1)) + 1)
     of_zero = ranges.scaled(np.zeros(len(ranges.features)), slice(None))
     filled = np.flatnonzero(of_zero)
@@ -191,7 +192,7 @@ def _read_ranges(path: str, dataset: Dataset) -> Ranges:
 
 
 def _numbers(path: str, lines: list[list[str]], at: int, count: int) -> list[float]:
-    """The numbers of a line, which must be so many."""
+    """The numbers of a line, which must have `count` of them."""
     fields = lines[at - 1] if at <= len(lines) else []
     try:
         numbers = [float(field) for field in fields]

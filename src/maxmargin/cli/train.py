@@ -1,4 +1,4 @@
-"""``maxmargin train``: a model from data, or what it is worth by cross-validation."""
+"""``maxmargin train``: a model from data, or its cross-validation."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def train(
 
 
 def _estimator(svm_type: str, quiet: bool, **given: Any) -> Any:
-    """The estimator of that type with the options that only some types have.
+    """The estimator of a type, with the options that only some types have.
 
-    Those that mean nothing to it are read over as in svm-train, with a remark; what only
-    this program has is refused.
+    Options of svm-train that mean nothing to the type are ignored with a remark, as svm-train
+    does; options that svm-train does not have are refused.
     """
     estimator = deferred.SVM_TYPES[svm_type]()
     known = estimator.get_params()
@@ -110,7 +110,7 @@ def _estimator(svm_type: str, quiet: bool, **given: Any) -> Any:
 
 
 def fit(estimator, dataset: Dataset, classes: np.ndarray | None, quiet: bool) -> None:
-    """Fit with a progress bar; each warning is a sentence, a lack of convergence the exit code."""
+    """Fit with a progress bar. Warnings become remarks; the exit code tells of convergence."""
     from sklearn.exceptions import ConvergenceWarning
 
     name, n_problems = estimator.solver, _n_problems(estimator, classes)
@@ -136,7 +136,7 @@ def _n_problems(estimator, classes: np.ndarray | None) -> int:
 
 
 def _default_model(data: str, classes: np.ndarray | None, estimator) -> str:
-    """svm-train's name for it, in the present folder; .npz where LIBSVM could not hold it."""
+    """The name that svm-train gives the model; .npz where LIBSVM's format cannot hold it."""
     name = "model" if data == "-" else f"{Path(data).name}.model"
     try:
         deferred.check_can_save(estimator, classes, name)

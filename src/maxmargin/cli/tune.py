@@ -17,7 +17,7 @@ from maxmargin.cli._inputs import check_folder, check_model_file, classes_of, da
 from maxmargin.cli._output import emit, print_json
 from maxmargin.io.files import DataError, atomic_write
 
-# The default score of each kind that can be tuned.
+# The default score of each type that can be tuned.
 _SCORES = {"c_svc": "accuracy", "epsilon_svr": "r2"}
 
 

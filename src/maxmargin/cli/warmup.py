@@ -1,4 +1,4 @@
-"""``maxmargin warmup``: compile now what fits would compile when they first need it."""
+"""``maxmargin warmup``: compile in advance what the first fits would compile."""
 
 from __future__ import annotations
 

@@ -16,20 +16,20 @@ from distributed import Client, Event, Future, get_client, get_worker, wait
 from maxmargin.execution.executors import Executor
 from maxmargin.parallel import n_cores, session
 
-# Seconds between two questions to the cluster.
+# Seconds between two queries of the cluster's state.
 _ASK_INTERVAL = 0.5
-# How long and how often a worker that came later tries to get the samples from another.
+# How long, in seconds, and how often a worker that joined later tries to fetch the samples.
 _TRANSFER_SECONDS = 30
 _TRIES = 3
-# Rows of a worker's partitions that one task examines: tasks take the scheduler's time too.
+# Rows of a worker's partitions that one task examines: each task costs the scheduler time.
 _ROWS_TOGETHER = 100_000
 
 
 class Cluster(Executor):
     """Tasks on the workers of a Dask client; the dashboard names them by their step.
 
-    The scheduler runs the tasks of a worker that died somewhere else, and computes
-    again what only that worker held.
+    If a worker dies, the scheduler runs its tasks elsewhere and recomputes results that only
+    that worker held.
     """
 
     def __init__(self, client: Client):
@@ -44,7 +44,7 @@ class Cluster(Executor):
 
     def put(self, value):
         sent = self.client.scatter(value, broadcast=True, hash=False)
-        # A name of its own on every worker: of one name Dask keeps one copy only, after a while.
+        # A different name on every worker: after a while Dask keeps only one copy per name.
         own = {
             address: self.client.submit(_itself, sent, workers=[address], pure=False)
             for address in self.client.nthreads()
@@ -57,7 +57,7 @@ class Cluster(Executor):
 
     def submit(self, function, *arguments, name, priority=0, wide=False, near=None, bundle=None):
         at = (bundle, name, None if near is None else near.key)
-        # What one member submits for the same step is to run side by side.
+        # Tasks that one member submits for the same step should run in parallel.
         turn = self._turns[at]
         self._turns[at] += 1
         key = (bundle and bundle[0], *at[1:], turn)
@@ -102,10 +102,10 @@ class Cluster(Executor):
         return together.future
 
     def _home(self, near: Future | None) -> list[str]:
-        """The workers that hold a result; where one of them dies, others may do it.
+        """The workers that hold a result; all workers where there is no such result.
 
-        All, if there is nothing to be near to: tasks without any would wait in another queue
-        of the scheduler's, behind whatever their priority.
+        Others may run the task if one of them dies. A task without workers would wait in
+        another queue of the scheduler, which disregards its priority.
         """
         if near is None:
             return self._workers
@@ -114,7 +114,7 @@ class Cluster(Executor):
         return self._homes[near.key] or self._workers
 
     def by_home(self, futures: list[Future], sizes: list[int]) -> list[list[int]]:
-        """Places of results of these sizes in groups that one worker holds: work for one task."""
+        """Results of these sizes in groups on one worker each, a task per group; their places."""
         wait(futures)
         homes: dict[str, list[list[int]]] = {}
         rows: dict[str, int] = {}
@@ -143,7 +143,7 @@ class Cluster(Executor):
 
 @dataclass(frozen=True)
 class _Call:
-    """A function to run on a worker; what other tasks are to give is `_Taken` there."""
+    """A function to run on a worker; results of other tasks are `_Taken` in its arguments."""
 
     function: Callable
     arguments: tuple
@@ -151,14 +151,14 @@ class _Call:
 
 @dataclass(frozen=True)
 class _Taken:
-    """The place of an argument among the results that a task is given, and within that one."""
+    """The number of a task among those whose results are needed, and the place in its result."""
 
     number: int
     place: int | None = None
 
 
 class _Together:
-    """Calls that are one task of the scheduler's."""
+    """Calls that are one task of the scheduler."""
 
     def __init__(self, name: str, wide: bool, near: Future | None):
         self.name, self.wide, self.near = name, wide, near
@@ -194,9 +194,9 @@ class Piece:
 
 
 class StopEvent:
-    """A wish to stop that all workers of a cluster see, within a second."""
+    """A request to stop that all workers of a cluster see, within a second."""
 
-    # When a process last asked, and the answer: one for all of its tasks.
+    # When this process last asked, and the answer, which all of its tasks share.
     _answers: dict[str, tuple[float, bool]] = {}
 
     def __init__(self, name: str):
@@ -214,16 +214,16 @@ class StopEvent:
 
 
 class OnEveryWorker:
-    """A value that all workers have: tasks are sent the names under which they find it."""
+    """A value that all workers have; tasks are sent its name on each worker."""
 
-    # What a worker that came later has fetched, the last alone.
+    # The last value that this worker fetched because it joined later.
     _fetched: dict[str, Any] = {}
 
     def __init__(self, name: str, keys: dict):
         self.name, self.keys = name, keys
 
     def value(self):
-        """The value, on whatever worker this is."""
+        """The value, on any worker."""
         worker = get_worker()
         key = self.keys.get(worker.address)
         if key is not None and key in worker.data:
@@ -262,9 +262,9 @@ def _threads_by_machine(client: Client) -> Counter[str]:
 
 
 def on_worker(wide: bool, calls: list[_Call], inputs: list) -> list:
-    """Run calls one after the other, with the threads that other tasks of this worker leave.
+    """Run calls one after the other, on the threads that other tasks of this worker leave free.
 
-    Where it is `wide`, with those of this machine's other workers too while they are idle.
+    A `wide` task also uses the threads of idle workers on this machine.
     """
     state = get_worker().state
     threads = max(1, state.nthreads // max(1, len(state.executing)))
@@ -285,9 +285,10 @@ def _received(argument, inputs: list):
 
 
 class _Wide:
-    """The threads that a task may use at the time of asking: its `own`, and those of idle workers.
+    """The threads that a task may use at present: its `own`, and the threads of idle workers.
 
-    Asking takes milliseconds, so it is done only now and then.
+    A query takes milliseconds, so it is made only now and then. Wide tasks are most of the longest
+    chain of a hierarchical fit (w7a, covertype with 20,000 rows: 0.8), while other workers wait.
     """
 
     def __init__(self, own: int):
@@ -301,7 +302,7 @@ class _Wide:
 
 
 def _idle_threads() -> int:
-    """This worker's share of the threads of workers on its machine that have nothing to do."""
+    """This worker's share of the threads of idle workers on its machine."""
     client, own = get_client(), _machine(get_worker().address)
     tasks = client.processing()
     idle = busy = 0

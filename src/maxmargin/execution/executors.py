@@ -1,8 +1,8 @@
 """Executors of task graphs: a task may take the results of others as its arguments.
 
 One interface for threads, joblib's processes and Dask's workers, so that the
-steps of a method are written once. A task gets as many threads as its worker has
-to spare; their number never changes the bits of a result.
+steps of a method are written once. A task gets the threads that its worker can spare; their
+number never changes the bits of a result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RETRIES = 3
 
 
 class Executor(ABC):
-    """Runs tasks. A context manager: what it started ends with it.
+    """Runs tasks. A context manager: its tasks end with it.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Executor(ABC):
 
     @abstractmethod
     def put(self, value) -> Any:
-        """Share a value with all workers, once; tasks get it where they are given the handle."""
+        """Share a value with all workers, once; tasks receive the value in place of the handle."""
 
     @abstractmethod
     def submit(
@@ -49,25 +49,24 @@ class Executor(ABC):
     ) -> Any:  # fmt: skip
         """A future of function(*arguments); arguments may be handles, futures, lists of futures.
 
-        `name` is the step as a monitor shows it; the larger `priority` is served first. A
-        task that is `wide` also gets the threads of the other workers on its machine, if
-        these have nothing to do when it begins. `near` is the argument that should not move.
-        `bundle` is a number and a member: where tasks are costly, what the members of a bundle
-        submit for the same step becomes one at `flush`.
+        `name` is the step as a monitor shows it; tasks of larger `priority` run first. A `wide`
+        task also gets the threads of idle workers on its machine. `near` is the argument that
+        should not move. `bundle` is a number and a member: where tasks are costly, the tasks
+        that the members of a bundle submit for the same step become one task at `flush`.
         """
 
     @abstractmethod
     def flush(self) -> None:
-        """Begin all tasks that were submitted: a caller does so before it waits for one."""
+        """Begin all submitted tasks; to be called before waiting for one."""
 
     @abstractmethod
     def request_stop(self) -> None:
-        """Ask the running tasks to stop; those to come see it in `stop_flag` when they begin."""
+        """Ask running tasks to stop; later tasks see it in `stop_flag` when they begin."""
 
     @property
     @abstractmethod
     def stop_flag(self) -> Any:
-        """What tasks ask whether to stop: an object with `requested`."""
+        """An object whose `requested` tells tasks whether to stop."""
 
     def __enter__(self) -> Executor:
         return self
@@ -77,7 +76,7 @@ class Executor(ABC):
 
 
 class _Handle:
-    """A value that is shared already, so that tasks are sent its address alone."""
+    """A value that is shared already, so that tasks are sent a reference."""
 
     def __init__(self, value):
         self.value = value
@@ -94,7 +93,7 @@ class _Graph(Executor):
         """Begin a task whose arguments are all there."""
 
     def submit(self, function, *arguments, name, priority=0, wide=False, near=None, bundle=None):
-        # Tasks are begun in the order in which they come, and all workers have the same memory.
+        # Tasks begin in the order of submission, and all workers have the same memory.
         outer: Future = Future()
         needed = [a for a in _flat(arguments) if isinstance(a, Future)]
         missing = len(needed)
@@ -122,7 +121,7 @@ class _Graph(Executor):
         return outer
 
     def flush(self):
-        pass  # whatever was submitted has begun
+        pass  # submitted tasks have begun
 
 
 class Threads(_Graph):
@@ -225,28 +224,27 @@ class Processes(_Graph):
     def _pool(self):
         from joblib.executor import get_memmapping_executor
 
-        # joblib's own pool: there is one in a process, and its next user expects it as joblib
-        # makes it.
+        # A process has one pool of joblib, and its next user expects it as joblib makes it.
         with self._lock:
             return get_memmapping_executor(self._workers, timeout=60)
 
     def __exit__(self, kind, error, traceback):
         self.request_stop()
         if kind is not None and not issubclass(kind, Exception):
-            # A second Ctrl-C: nobody waits for the processes to come to an end by themselves.
+            # A second Ctrl-C: the processes are not given time to end by themselves.
             self._pool().shutdown(wait=True, kill_workers=True)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class StopFile:
-    """A wish to stop that other processes of this machine see: a file that is there or not."""
+    """A request to stop that other processes of this machine see: the existence of a file."""
 
     def __init__(self, path: str):
         self.path = path
 
     @property
     def requested(self) -> bool:
-        # The folder goes with the fit, and then nobody waits for the answer any more.
+        # The folder is removed with the fit, after which no answer is needed.
         return os.path.exists(self.path) or not os.path.isdir(os.path.dirname(self.path))
 
 
@@ -287,7 +285,7 @@ def wait_for_any(futures: list) -> None:
 
 
 def active_executor() -> Executor:
-    """The executor that joblib's context asks for; threads of this process where there is none.
+    """The executor of joblib's context; threads of this process where there is no context.
 
     `parallel_config(backend="loky", n_jobs=4)` means four processes, and
     `parallel_config(backend="dask")` the workers of the current Dask client.

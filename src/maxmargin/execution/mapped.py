@@ -19,14 +19,14 @@ _ALIGNMENT = 64
 
 
 class Mapped:
-    """Address of a value whose arrays lie in a file; processes map it instead of copying it."""
+    """A reference to a value whose arrays are in a file."""
 
     def __init__(self, path: str, content: bytes, extents: list[tuple[int, int]]):
         self.path, self.content, self.extents = path, content, extents
 
 
 def store(value, path: Path) -> Mapped:
-    """Write the arrays of a value to a file, each once whatever refers to it."""
+    """Write the arrays of a value to a file, each of them once."""
     buffers: list[pickle.PickleBuffer] = []
     content = dumps(value, protocol=5, buffer_callback=buffers.append)
     extents, end = [], 0

@@ -1,4 +1,4 @@
-"""What pictures of a fitted model need to know of it."""
+"""Facts about a fitted model that its pictures need."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import numpy as np
 from maxmargin.solvers.registry import make_solver
 from maxmargin.sparse_format import densified
 
-# A coefficient within this part of its bound is at it, whatever the rounding of a stored product.
+# Part of its bound from which a coefficient is at the bound: stored products have rounding errors.
 _AT_BOUND = 1.0 - 1e-9
 
 
 def check_samples(svm, X, caller: str) -> None:
-    """A sentence unless X can be what the model was fitted to."""
+    """Raise unless X can be the data that the model was fitted to."""
     fitted, given = svm.shape_fit_[0], X.shape[0] if hasattr(X, "shape") else len(X)
     if fitted != given:
         raise ValueError(

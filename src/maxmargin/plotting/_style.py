@@ -1,10 +1,11 @@
-"""What all pictures have in common."""
+"""Colours, markers and legends that all pictures share."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# One colour per class: blue and orange for two, then others that colour-blind eyes tell apart.
+# One colour per class: blue and orange for two, then colours that colour-blind readers can tell
+# apart.
 COLOURS = (
     "#2f6db3", "#d9822b", "#3a9c6b", "#b3476b", "#7a5bb5",
     "#8c7a3d", "#4aa8b8", "#777777", "#e3b505", "#4f2d1f",
@@ -22,7 +23,7 @@ def pyplot(caller: str):
 
 
 def colours(count: int) -> list:
-    """As many colours, no two alike."""
+    """This many colours, all different."""
     if count <= len(COLOURS):
         return list(COLOURS[:count])
     from matplotlib import colormaps
@@ -32,9 +33,10 @@ def colours(count: int) -> list:
 
 
 def support_rings(ax, points, bounded, free_label: str, bounded_label: str) -> tuple:
-    """Rings around the free support vectors, and around those at their bound; None for none.
+    """Rings around free and around bounded support vectors; None where there are none.
 
-    `points` are theirs; where `bounded` is None, bounds are not known and all count as free.
+    `points` are those of the support vectors. Where `bounded` is None, bounds are not known and
+    all count as free.
     """
     if bounded is None:
         bounded, free_label = np.zeros(len(points), bool), "support vectors"
@@ -51,7 +53,7 @@ def support_rings(ax, points, bounded, free_label: str, bounded_label: str) -> t
 
 
 def legend(ax, own_figure: bool, entries: int | None = None) -> None:
-    """Below axes of our own figure, where it hides nothing; inside axes that a user gave us."""
+    """A legend below the axes of our own figure, or inside axes that the user gave."""
     if own_figure:
         count = entries or len(ax.get_legend_handles_labels()[0])
         columns = 2 if count <= 4 else 3 if count <= 12 else 5

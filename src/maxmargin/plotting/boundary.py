@@ -13,7 +13,7 @@ from maxmargin.sparse_format import densified
 
 # Space around the samples, as part of their range.
 _MARGIN = 0.06
-# Decision values beyond this get the deepest shade: what matters lies about the margin, ±1.
+# Decision values beyond this get the deepest shade: the margin, ±1, is what matters.
 _DEEPEST = 3.0
 
 
@@ -64,7 +64,7 @@ class BoundaryDisplay:
             where `transform` puts them, and the boundary is the one of the plane that
             `inverse_transform` lays through the data, so the two need not agree.
         sample_weight : array-like, default=None
-            The weights of the fit: they tell which support vectors are at their bound.
+            The weights of the fit, which decide which support vectors are at their bound.
         grid_resolution : int, default=200
             Points of the grid on each axis.
         ax : matplotlib axes, default=None
@@ -185,7 +185,7 @@ def _grid(points: np.ndarray, resolution: int):
 
 
 def _names(estimator, X, projection) -> tuple[str, str]:
-    """Names of the axes, as far as anything has a name."""
+    """Names of the axes; empty where the features have none."""
     if projection is not None:
         named = getattr(projection, "get_feature_names_out", None)
         names = list(named()) if named is not None else []

@@ -1,4 +1,4 @@
-"""The way of fits to the optimum."""
+"""The convergence of fits to the optimum."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maxmargin.estimators.unwrap import fit_report
 from maxmargin.plotting._style import colours, pyplot
 from maxmargin.report import FitReport, ProblemReport
 
-# From this many lines of one fit on they are thin, and those of a fit have one name.
+# From this many problems of a fit on, its lines are thin and share one name.
 _MANY = 4
 
 
@@ -41,7 +41,7 @@ class ConvergenceDisplay:
         Parameters
         ----------
         estimators : {name: fitted SVM}, a list of fitted SVMs, named by their solvers, or one
-            Pipelines, searches and calibrated models with an SVM inside will do.
+            Also pipelines, searches and calibrated models with an SVM inside.
         problem : int, default=None
             One of the binary problems, where there are more than two classes; None draws all.
         axes : two matplotlib axes, default=None
@@ -101,7 +101,7 @@ class ConvergenceDisplay:
 
 
 def named_reports(estimators) -> dict[str, FitReport]:
-    """The reports of fitted models by name, the solver where they have none of their own."""
+    """The reports of fitted models by name; a model without a name has that of its solver."""
     if isinstance(estimators, Mapping):
         return {str(name): fit_report(model) for name, model in estimators.items()}
     if hasattr(estimators, "fit"):

@@ -54,7 +54,7 @@ class RegressionDisplay:
         X, y : the data that it was fitted to
             Columns of a DataFrame give the axis its name.
         sample_weight : array-like, default=None
-            The weights of the fit: they tell which support vectors are at their bound.
+            The weights of the fit, which decide which support vectors are at their bound.
         grid_resolution : int, default=400
             Points of the curve over one feature.
         ax : matplotlib axes, default=None
@@ -125,7 +125,7 @@ def _places(estimator, X, resolution: int) -> tuple[np.ndarray, tuple, str]:
 
 
 def _epsilon(svm) -> float | None:
-    """ε, which of a NuSVR only the report of its fit says."""
+    """ε, which for a NuSVR is in the report of its fit alone."""
     if hasattr(svm, "epsilon"):
         return float(svm.epsilon)
     report = getattr(svm, "fit_report_", None)

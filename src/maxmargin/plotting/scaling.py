@@ -14,8 +14,8 @@ from maxmargin.plotting._style import colours, pyplot
 from maxmargin.sklearn_private import num_samples, safe_indexing
 
 _SIZES = 5  # numbers of samples by default, each twice the one before
-_POINTS_FOR_EXPONENT = 3  # at least, of a line through them
-_LABELS = 6  # of numbers of samples that have room on the axis
+_POINTS_FOR_EXPONENT = 3  # the fewest points for which a line is fitted
+_LABELS = 6  # the most labels that fit the axis
 
 
 class ScalingDisplay:
@@ -56,7 +56,7 @@ class ScalingDisplay:
         repeat : int, default=1
             Fits of each; the fastest counts, less what the compiler took.
         limit : float, default=60.0
-            Who took longer than this many seconds is not tried on more samples.
+            An estimator that took longer than this many seconds is not tried on more samples.
         random_state : int, RandomState instance or None, default=None
             Which samples are taken; smaller parts lie in larger ones.
         ax : matplotlib axes, default=None
