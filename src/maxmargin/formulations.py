@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-# An infinite C would leave the problem without bounds. C times the size of the kernel values is
-# what counts: from _HARD_MARGIN on, float64 arithmetic leaves no digit of p − Kβ at the bound, and
-# another bound stands for it that does.
+# An infinite C would leave the problem without bounds. What counts is C times the size of the
+# kernel values: from _HARD_MARGIN on, p − Kβ has no correct digit at the bound in float64, and
+# the bound _LARGEST_C takes its place, at which it has some.
 _HARD_MARGIN = 1e20
 _LARGEST_C = 1e12
 
@@ -34,7 +34,7 @@ def _bounds(costs: np.ndarray, scale: float) -> np.ndarray:
 
 
 def are_bounds(costs: np.ndarray, scale: float) -> bool:
-    """Whether all C are the bounds of the problem themselves; see `c_svc`."""
+    """Whether every C is itself the bound of its sample; see `c_svc`."""
     return bool((costs * scale < _HARD_MARGIN).all())
 
 
@@ -95,7 +95,7 @@ def nu_svr(targets: np.ndarray, costs: np.ndarray, nu: float, scale: float = 1.0
     """
     costs = _bounds(costs, scale)
     total = 0.5 * nu * float(costs.sum())
-    # One sample cannot be on both sides: without room for that, the two sums may be out of reach.
+    # One sample cannot be on both sides, so the two sums may be out of reach by one sample's cost.
     reachable = 2.0 * total <= costs.sum() - costs.max()
     totals: tuple[float, ...] = (total, -total) if reachable else (0.0,)
     return {"linear": targets, "lower": -costs, "upper": costs, "totals": totals}

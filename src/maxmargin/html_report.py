@@ -17,10 +17,10 @@ from maxmargin._html_charts import error_charts, time_chart
 from maxmargin.estimators.unwrap import fit_report, unwrap
 from maxmargin.report import FitReport, ProblemReport
 
-_CURVES = 8  # problems drawn; colours beyond that cannot be told apart
-_CLASSES = 30  # the largest confusion matrix that is shown as a whole
-_NARROW_MATRIX = 8  # the largest that half the width of the page has room for
-_POINTS = 500  # of a curve; more cannot be seen
+_CURVES = 8  # problems drawn: more colours cannot be told apart
+_CLASSES = 30  # classes of the largest confusion matrix that is shown whole
+_NARROW_MATRIX = 8  # classes of the largest confusion matrix on half the width of the page
+_POINTS = 500  # points of a curve: more cannot be seen
 _ROWS = 200  # problems listed
 
 _STYLE = """
@@ -163,7 +163,7 @@ def _table(rows: Sequence[Sequence], head: Sequence[str] = (), caption: str = ""
 
 
 def _settings(model) -> str:
-    """What differs from the defaults, and what every SVM has."""
+    """The main parameters, and all others that differ from their defaults."""
     defaults = type(model)().get_params()
     values = model.get_params(deep=False)
     names = ("C", "nu", "epsilon", "kernel", "gamma", "tol", "solver")

@@ -1,6 +1,6 @@
 """The certificate: how far a β is from the optimum, computed from scratch in float64.
 
-Nothing that a solver believes enters here but β itself.
+Of a solver's results only β enters here.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def feasibility(beta, lower, upper):
 
 @leaf()
 def gap_of(beta, residual, lower, upper, epsilon, positive_level, negative_level):
-    """The part of the duality gap of some samples: what each could still gain alone.
+    """The part of the duality gap due to some samples: what each could still gain alone.
 
     For fixed multipliers of the sums, a sample's part of the Lagrangian is piecewise
     linear in its β; its largest value is at a bound or at zero.

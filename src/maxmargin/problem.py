@@ -12,7 +12,7 @@ from maxmargin.kernels.interface import KernelMatrix
 ROUNDING_OF_SUM = 1e-14
 # Part of its range, or of the largest |β| where that is less, within which a β is put on its bound.
 ROUNDING_OF_BOUND = 1e-12
-# Multiples of it, less their whole part, are spread evenly however many there are.
+# The fractional parts of its multiples are spread evenly, for any number of them.
 _GOLDEN = 0.6180339887498949
 
 
@@ -58,7 +58,7 @@ class Problem:
         return self.epsilon > 0 or self.by_sign
 
     def feasible(self, beta: np.ndarray | None = None) -> np.ndarray:
-        """A new feasible β near the given one; without one, few samples that are not zero."""
+        """A new feasible β near the given one; without one, a β with few non-zeros."""
         if beta is None:
             beta = np.zeros(self.n)
             if not any(self.totals):
@@ -119,7 +119,7 @@ class Problem:
     def restrict(self, index: np.ndarray, beta: np.ndarray | None = None) -> Problem:
         """The problem of a subset of the samples, the others being held at `beta`, or at zero.
 
-        The linear term stays: the effect of the others on it is a matter of the residual.
+        The linear term stays: the effect of the other samples is in the residual.
         """
         return replace(
             self,
@@ -208,7 +208,7 @@ def _with_sum(beta: np.ndarray, lower: np.ndarray, upper: np.ndarray, total: flo
         surplus = beta.sum() - total
         slack = np.where(movable, beta - lower if surplus > 0 else beta - upper, 0.0)
         available = slack.sum()
-        # A surplus of mere rounding is left: it would take samples off their bounds by as little.
+        # A surplus within rounding stays: to remove it would take samples off their bounds.
         if abs(surplus) > ROUNDING_OF_SUM * np.abs(beta).sum() and available != 0:
             beta = beta - slack * min(1.0, surplus / available)
     return beta

@@ -71,7 +71,7 @@ class Solution:
     intercept : the constant b of the decision function; that of an exact solver follows from β
     status : how the solve ended, as the solver believes
     n_iter : iterations, in the solver's own unit
-    solver, reason : what solved it, and why that one, where the solver called upon another
+    solver, reason : name of the solver and why it was chosen, where a solver delegates to another
     details : further figures that the solver wants reported
     certificate : what `optimality.certify` said of this very β, where the solver called it;
         any other certificate is computed again

@@ -17,8 +17,8 @@ from maxmargin.estimators.inputs import is_dask_collection
 from maxmargin.estimators.variance import variance
 from maxmargin.sklearn_private import CallbackSupportMixin, fit_context, num_samples
 
-# Values of parameters that passed scikit-learn's checks, which take as long as a small fit; an
-# estimator's class and its values, which are of these types.
+# Classes and parameter values that passed scikit-learn's checks, which take as long as a small
+# fit; the types of such values, and the most entries.
 _passed: set[tuple] = set()
 _PLAIN = (type(None), bool, int, float, str)
 _MOST_PASSED = 1024
@@ -65,7 +65,7 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
         return self._train(X, y, sample_weight)
 
     def _train(self, X, y, sample_weight) -> Self:
-        # What overflows is found in the results and gets a sentence, not a warning as well.
+        # Overflows show in the results and are reported there, without a warning as well.
         with np.errstate(over="ignore", invalid="ignore"), self._unchanged_on_error():
             return training().train(self, X, y, sample_weight)
 
@@ -81,7 +81,7 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
             _passed.add(key)
 
     def _source(self, solver, X, y, sample_weight):
-        """The validated samples, and the way to solve the problems of this fit on them."""
+        """The validated samples, as the source of the problems of this fit."""
         if is_dask_collection(X):
             if getattr(self, "device", "cpu") == "cuda":
                 raise ValueError(
@@ -100,7 +100,7 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
         return None
 
     def _check_solver(self, solver, data) -> None:
-        """One sentence for what a solver does not go with."""
+        """Raise one sentence where the solver cannot train on these data."""
 
     def _resolve_gamma(self, X, sample_weights) -> float:
         """The number behind gamma="scale" and "auto"."""
@@ -137,7 +137,7 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
         return n_iter
 
     def _finish(self, X, y, sample_weight) -> None:
-        """For what an estimator adds to its attributes."""
+        """Add further attributes of an estimator."""
 
     @classmethod
     @cache

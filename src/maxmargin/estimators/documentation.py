@@ -1,4 +1,4 @@
-"""What estimators say of themselves: parameters described once, and a link to the documentation."""
+"""Documentation of estimators: parameters described once, and a link to the API page."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def with_parameters_of(source: type) -> Callable[[_Class], _Class]:
-    """A class decorator: names of parameters "as of" a class get the descriptions they have there.
+    """A class decorator: parameters "as of" a class get their descriptions from that class.
 
-    So that each is written once, while `help` and tooltips show it of every estimator.
+    Each is thus written once, while `help` and tooltips show it for every estimator.
     """
     entries = {entry[1]: entry[0] for entry in _ENTRY.finditer(cleandoc(source.__doc__ or ""))}
 

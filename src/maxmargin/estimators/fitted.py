@@ -16,13 +16,14 @@ def fitted_attributes(
     ----------
     dual_coef, intercept : in LIBSVM's sign, in which a positive decision means the first
         of two classes; scikit-learn's public attributes mean the second
-    support, vectors : row numbers of the support vectors in the training data, and they
+    support, vectors : row numbers of the support vectors in the training data, and the vectors
         themselves, class by class
-    n_support : how many there are of each class
-    sparse : whether the training data was
-    shape, cost : those of the fit; the cost is what bounds the coefficients, C where there is one
+    n_support : the number of support vectors of each class
+    sparse : whether the training data was sparse
+    shape, cost : shape of the training data, and the bound of the coefficients, C where there is
+        one
     classes, class_weight : None where there are no classes
-    X_fit : the training data, where the kernel is a function of the user's
+    X_fit : the training data, where the kernel is a user's function
     """
     stored = sp.csr_array(dual_coef) if sparse else np.asarray(dual_coef, dtype=np.float64)
     sign, of_classes = 1.0, {}
@@ -47,9 +48,9 @@ def fitted_attributes(
 
 
 def widen(model, n_features: int) -> None:
-    """Let a fitted model take data of more features, in which its support vectors are zero.
+    """Let a fitted model take data with more features, which are zero in its support vectors.
 
-    With a precomputed kernel, of more training samples, none of which is a support vector.
+    With a precomputed kernel the additional columns are training samples without coefficients.
     """
     if model.kernel == "precomputed":
         model.shape_fit_ = (n_features, n_features)

@@ -21,7 +21,7 @@ from maxmargin.warn import warn_user
 
 # Compiled code counts features with 32 bits.
 _MAX_SPARSE_FEATURES = 2**31 - 1
-# Values that one thread looks at.
+# Values that one thread checks at a time.
 _VALUES_AT_ONCE = 2**20
 
 
@@ -174,9 +174,9 @@ def _to_host(values):
 
 
 def _classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The classes and the number of each sample's, if these are class labels.
+    """The classes, and the class number of each sample; an error unless these are class labels.
 
-    scikit-learn's check takes longer than a small fit, so it is left out where it must pass.
+    scikit-learn's check takes longer than a small fit, so it is skipped where it cannot fail.
     """
     if y.dtype.kind not in "iubUf":
         check_classification_targets(y)
@@ -247,10 +247,10 @@ def _within_64_bits(X):
 
 
 def _is_plain_and_finite(estimator, X, y, reset: bool) -> bool:
-    """Whether these are plain arrays of finite numbers, which scikit-learn's checks let through.
+    """Whether these are plain arrays of finite numbers, which pass scikit-learn's checks.
 
-    The checks look for data frames, other array types and names of features, which takes
-    longer than to train or predict a hundred samples.
+    The checks look for data frames, other array types and feature names, which takes longer
+    than training or predicting a hundred samples.
     """
     if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.char not in "fd" or X.size == 0:
         return False
@@ -283,7 +283,7 @@ def _finite_sum(values: np.ndarray) -> bool:
 
 
 def class_weights(class_weight, classes: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The weight of each class; scikit-learn looks up the classes, but not at the weights."""
+    """The weight of each class; scikit-learn checks the classes, but not the weights."""
     if isinstance(class_weight, dict):
         for label, weight in class_weight.items():
             if not isinstance(weight, Real) or not np.isfinite(float(weight)):

@@ -49,7 +49,7 @@ class BinaryTask(Task):
 
 @dataclass(frozen=True, eq=False)
 class NuBinaryTask(BinaryTask):
-    """The same as a ν-SVC. Its decision function is divided by ρ, so that the margin is at ±1."""
+    """The same as a ν-SVC; the decision function is divided by ρ, so that the margin is at ±1."""
 
     nu: float
 
@@ -76,7 +76,7 @@ class NuBinaryTask(BinaryTask):
         return replace(outcome, status=Status.CONVERGED) if reached else outcome
 
     def follow_up(self, problem, outcome, run, tol):
-        """The same with a lower tol, where the margin could be nothing but the violation.
+        """The same problem with a lower tol, where the margin could be mere violation.
 
         The decision function is divided by ρ, and the violation with it.
         """
@@ -84,7 +84,7 @@ class NuBinaryTask(BinaryTask):
         reached = outcome.status == Status.CONVERGED and _ROUNDING_OF_RHO < violation <= run.tol
         if rho >= _LEAST_RHO_IN_TOL * run.tol or run.tol <= lowest or not reached:
             return None
-        # A ρ above the violation says what will do; one below it says nothing.
+        # A ρ above the violation tells which tol suffices; a smaller ρ tells nothing.
         enough = 0.5 * rho / _LEAST_RHO_IN_TOL if rho > violation else lowest
         return problem, replace(run, start=outcome.beta, tol=max(enough, lowest))
 
@@ -114,7 +114,7 @@ def pairs_of_classes(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class PairTasks(Sequence[BinaryTask]):
-    """The tasks of all pairs of classes, each made when it is asked for: there may be many."""
+    """The tasks of all pairs of classes, each made when it is read: there may be many."""
 
     def __init__(self, codes: np.ndarray, n_classes: int, nu: float | None = None):
         self._nu = nu

@@ -7,7 +7,7 @@ import numpy as np
 from maxmargin.estimators.pair_sigmoids import FOLDS
 from maxmargin.sklearn_private import safe_split
 
-# Errors of more than so many standard deviations do not count, as in LIBSVM.
+# Errors of more than this many standard deviations do not count, as in LIBSVM.
 _MAX_DEVIATIONS = 5.0
 
 

@@ -16,7 +16,7 @@ _LEAST_PROBABILITY = 1e-7
 _COUPLING_TOL = 0.005
 _COUPLING_ITERATIONS = 100
 FOLDS = 5
-_TILE = 2**21  # numbers of the tables that a tile of samples takes
+_TILE = 2**21  # numbers in the tables of one tile of samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,7 @@ def _coupled(of_first: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def _round(Q: np.ndarray, p: np.ndarray, Qp: np.ndarray, pQp: np.ndarray) -> np.ndarray:
-    """Each probability in turn at its optimum, the others scaled such that the sum is one."""
+    """Set each probability in turn to its optimum, and scale the others to a sum of one."""
     for t in range(p.shape[1]):
         step = (pQp - Qp[:, t]) / Q[:, t, t]
         scale = 1.0 / (1.0 + step)

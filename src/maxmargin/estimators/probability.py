@@ -1,4 +1,4 @@
-"""`probability=True`, which scikit-learn has deprecated, in one piece for the day it goes."""
+"""`probability=True`, which scikit-learn has deprecated, in one module that is easy to remove."""
 
 from __future__ import annotations
 

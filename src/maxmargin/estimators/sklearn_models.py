@@ -28,7 +28,7 @@ def _counterpart(model_class: type[KernelModel]) -> Any:
 
 
 def _shared(model, other: Any) -> dict:
-    """The parameters that the two have in common, less those whose values differ."""
+    """The parameters that the two have in common, except those whose values differ."""
     theirs = other._get_param_names()
     return {
         name: value

@@ -46,7 +46,7 @@ class SVC(ProbabilityMixin, ClassifierMixin, BaseSVClassifier):
     class_weight : dict or "balanced", default=None
         Factors on C by class.
     verbose : int, default=0
-        Whether to print a line a second during long fits.
+        Whether to print one line per second during long fits.
     max_iter : int, default=-1
         Limit on the solver's iterations, -1 for none.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"

@@ -1,4 +1,4 @@
-"""The problems of a fit: which samples each has, its formulation, what its answer means."""
+"""The problems of a fit: the samples, the formulation and the meaning of the answer of each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Task:
         raise NotImplementedError
 
     def n_beyond_bounds(self, data, beta: np.ndarray, scale: float) -> int:
-        """Samples whose C is too large to be a bound, and that would need it."""
+        """The number of samples at a bound that stands for a C too large to be one."""
         return formulations.n_at_largest_cost(beta, data.costs[self.index], scale)
 
     def requested_bounds(self, data, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -151,7 +151,7 @@ class OneClass(Task):
         return formulations.one_class(data.costs[self.index], self.nu)
 
     def answer(self, outcome):
-        # Free support vectors are on the boundary: they count as inliers, whatever the rounding.
+        # Free support vectors are on the boundary: they count as inliers in spite of rounding.
         rounding = _ROUNDING_OF_DECISION * abs(outcome.intercept)
         return outcome.beta, outcome.intercept + outcome.kkt_violation + rounding
 

@@ -11,15 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators.prediction import KernelModel
 from maxmargin.report import FitReport
 
-# Where wrappers keep what they were fitted to: searches, then thresholds, targets and the like,
-# and last the parameter of a frozen model, which is fitted itself.
+# Attributes in which wrappers keep the fitted model: of searches, then of thresholds, targets and
+# the like; and parameters that hold the model, which in a frozen one is fitted itself.
 _FITTED = ("best_estimator_", "estimator_", "regressor_", "base_estimator_")
 _GIVEN = ("estimator", "regressor")
 
 
 @dataclass(frozen=True)
 class Unwrapped:
-    """A fitted SVM, and what stands between it and the data of its user.
+    """A fitted SVM, and the steps between it and the user's data.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Unwrapped:
 
 
 def unwrap(model) -> Unwrapped:
-    """The fitted SVM of a model, whatever is wrapped around it.
+    """The fitted SVM of a model, inside any wrappers.
 
     Raises
     ------

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from maxmargin.io.files import DataError, brief
 from maxmargin.io.schema import shown
 
-# Of sparse samples that are written: each row has a value for each of them.
+# The most features of sparse samples that are written as CSV: each row has a value for each.
 _MAX_COLUMNS = 10**6
 
 

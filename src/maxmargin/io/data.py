@@ -1,4 +1,4 @@
-"""Data sets from files: which reader a name asks for, and what all readers return."""
+"""Data sets from files: the reader for a file name, and the result of all readers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Dataset:
 
     @property
     def labels(self) -> np.ndarray:
-        """The labels; a sentence where there are none."""
+        """The labels; an error where there are none."""
         if self.y is None:
             raise DataError(f"{self.name}: there are no labels in it.")
         return self.y

@@ -1,4 +1,4 @@
-"""Files: opened whatever their compression, and written whole or not at all."""
+"""Files: opened with any of the known compressions, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import IO, Any
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 STANDARD_STREAM = "-"
-_MAX_REASON = 120  # characters of another program's words
+_MAX_REASON = 120  # characters of another library's message
 
 # What the decompressors raise when a file is cut short or is not what its name says.
 _BROKEN = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error)
@@ -37,18 +37,18 @@ def errors_of(name: str) -> Iterator[None]:
 
 
 def brief(error: BaseException, length: int = _MAX_REASON) -> str:
-    """What an error says, without a full stop and short enough to stand inside a sentence."""
+    """The message of an error, without a full stop and short enough to quote in a sentence."""
     text = (str(error) or type(error).__name__).partition("\n")[0].rstrip(". ")
     return text if len(text) <= length else text[:length] + "…"
 
 
 def display_name(path: str | os.PathLike) -> str:
-    """What messages call the file."""
+    """The name of the file in messages."""
     return "standard input" if str(path) == STANDARD_STREAM else str(path)
 
 
 def format_suffix(path: str | os.PathLike) -> str:
-    """The suffix that tells the format, in lower case; that of a compression is left out."""
+    """The suffix of the format, in lower case and without that of a compression."""
     path = Path(path)
     if path.suffix.lower() in _OPENERS:
         path = path.with_suffix("")
@@ -81,7 +81,7 @@ def open_binary(path: str | os.PathLike) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def atomic_write(path: str | os.PathLike) -> Iterator[IO[bytes]]:
-    """Open a file for writing, such that it appears whole or not at all.
+    """Open a file for writing that appears whole or not at all.
 
     The bytes go to a file beside it, which takes its name once all of them are on
     the disk. If anything fails, the old file is still there and the new one is not.
@@ -97,7 +97,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[IO[bytes]]:
         else:
             with _written_beside(Path(os.path.realpath(path))) as file:
                 yield file
-    except OSError as error:  # a full disk names no file, and nobody knows the temporary one
+    except OSError as error:  # of a full disk without a file name, or with the temporary one
         if error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error

@@ -40,12 +40,12 @@ def read(file: IO[bytes], name: str, *, precomputed: bool = False):
 
 
 def parse(file: IO[bytes], *, zero_based: bool) -> tuple[sp.csr_array, np.ndarray]:
-    """Samples and labels; a ValueError that tells little if the text is broken."""
+    """Samples and labels; a ValueError without a line number if the text is broken."""
     return text_blocks.read(file, 0 if zero_based else 1)
 
 
 def write(file: IO[bytes], X, y: np.ndarray, name: str) -> None:
-    """Write samples as LIBSVM text, such that they are read back to the last bit."""
+    """Write samples as LIBSVM text that is read back to the last bit."""
     if y.dtype.kind not in "biuf":
         raise DataError(f"{name}: LIBSVM text holds numbers as labels, not {y[0]!r}.")
     labels = tidy_labels(y) if y.dtype.kind == "f" else y.astype(int) if y.dtype.kind == "b" else y

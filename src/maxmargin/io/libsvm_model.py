@@ -28,21 +28,20 @@ _KERNELS = {
 _LIBSVM_KERNELS = {theirs: ours for ours, (theirs, _) in _KERNELS.items()}
 # LIBSVM's names of the models are those of our formulations.
 SVM_TYPES = {kind._formulation: kind for kind in MODELS.values()}
-# What the header of a model must say, what that of a classifier must say too, and what it may say.
+# Keys that the header of a model must have, those that a classifier must have too, and all keys.
 _REQUIRED = ("svm_type", "kernel_type", "nr_class", "total_sv", "rho")
 _OF_CLASSES = ("label", "nr_sv")
 _ALLOWED = (
     *_REQUIRED, *_OF_CLASSES, "degree", "gamma", "coef0", "probA", "probB", "prob_density_marks",
 )  # fmt: skip
-_NO_CLASSES = 2  # what LIBSVM writes as nr_class where there are none
+_NO_CLASSES = 2  # LIBSVM's nr_class of a model without classes
 _MAX_LABEL = 2**31 - 1  # LIBSVM reads labels as C's int
 
 
 def save_libsvm_model(model: Any, path: str | os.PathLike) -> None:
     """Write a fitted model as a LIBSVM model, which `svm-predict` reads.
 
-    All numbers are written such that they are read back to the last bit. The file
-    appears whole or not at all.
+    All numbers are read back to the last bit. The file appears whole or not at all.
 
     Parameters
     ----------
@@ -80,7 +79,7 @@ def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None)
         classes are therefore in the file's order. There is no `fit_report_`, and
         `support_` counts the support vectors where the file does not say which samples
         they were. C, nu and epsilon are not in the file. Where it has probabilities,
-        a classifier has `predict_proba`; those of a one-class model are read over.
+        a classifier has `predict_proba`; those of a one-class model are ignored.
 
     Raises
     ------
@@ -108,7 +107,7 @@ def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None)
 
 
 def libsvm_labels(model: Any, classes: np.ndarray | None) -> list[int]:
-    """The classes as LIBSVM can hold them; a sentence if it cannot hold them or the model."""
+    """The classes as whole numbers; an error if a LIBSVM model cannot hold them or the kernel."""
     if callable(model.kernel):
         raise ValueError("A LIBSVM model cannot hold a kernel that is a Python function.")
     if classes is None:
@@ -155,7 +154,7 @@ def _header(model: Any, labels: list[int]) -> str:
 
 
 def _probabilities(model: Any) -> dict[str, np.ndarray]:
-    """What svm-train's -b 1 adds: sigmoids of pairs, or the scale of the noise of a regression."""
+    """The numbers that svm-train's -b 1 adds: sigmoids of pairs, or the noise of a regression."""
     if hasattr(model, "_pair_sigmoids"):
         sigmoids = model._pair_sigmoids
         return {"probA": sigmoids.slopes, "probB": sigmoids.offsets}
@@ -170,7 +169,7 @@ def _vectors(model: Any):
     width = model.support_vectors_.shape[1]
     for at, pairs in enumerate(libsvm_data.rows_as_text(model.support_vectors_)):
         if at == 0 and not f" {pairs}".rpartition(" ")[2].startswith(f"{width}:"):
-            # A zero that says how many features there are; LIBSVM reads over it.
+            # A zero that records the number of features; LIBSVM ignores it.
             pairs = f"{pairs} {width}:0".lstrip()
         yield pairs
 
@@ -201,7 +200,7 @@ def _read_header(file, name: str) -> tuple[dict[str, list[str]], int]:
 
 
 def _of_type(svm_type: str, header: dict[str, list[str]], name: str) -> tuple[str, ...]:
-    """What the header must say because of the type of the model."""
+    """The keys that the header needs because of the type of the model."""
     if svm_type not in SVM_TYPES:
         known = ", ".join(SVM_TYPES)
         raise DataError(f"{name}: is a model of type {shown(svm_type)}, not of {known}.")
@@ -214,7 +213,7 @@ def _of_type(svm_type: str, header: dict[str, list[str]], name: str) -> tuple[st
 
 
 def _parts(header: dict[str, list[str]], kind: type) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parts of the model, and parameters of it, that the header says."""
+    """The parts and the parameters of the model that the header gives."""
     kernel = " ".join(header["kernel_type"])
     if kernel not in _LIBSVM_KERNELS:
         raise ValueError(f"its kernel, {shown(kernel)}, is not known.")

@@ -1,4 +1,4 @@
-"""Model files: LIBSVM text, or our own ``.npz``, which keeps all that a fit found out.
+"""Model files: LIBSVM text, or our own ``.npz``, which keeps all results of a fit.
 
 The ``.npz`` holds arrays and one JSON text. Reading it runs no code of the file's
 author, which reading a pickle does.
@@ -94,7 +94,7 @@ def save_model(model: Any, path: str | os.PathLike) -> None:
         return
     model = bare_model(model)
     arrays = _arrays(model)
-    # Whatever could not be read again is not written in the first place.
+    # A model that could not be read again is not written in the first place.
     _model(arrays, display_name(path))
     with atomic_write(path) as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The one description of a fitted model in a file, whatever the format of the file.
+"""The one description of a fitted model in a file, for all file formats.
 
 Readers take a file apart, `fitted_model` checks all parts and puts the model together. No
 estimator and no compiled code sees a part before all of them have been checked.
@@ -24,14 +24,14 @@ from maxmargin.io.files import DataError, brief
 from maxmargin.io.schema import Array, Number, Part, Text, shown
 from maxmargin.sparse_format import check_format
 
-# What files hold, by the names that they are called in our own files.
+# The models that files hold, by their names in our own files.
 MODELS: dict[str, type[KernelModel]] = {
     each.__name__: each for each in (SVC, NuSVC, SVR, NuSVR, OneClassSVM)
 }
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 _MAX_COUNT = 2**31 - 1  # LIBSVM's and scikit-learn's counts have 32 bits
 
-# What the sizes of all other parts follow from.
+# The parts that decide the sizes of all others.
 _HEAD: dict[str, Part] = {
     "kernel": Text(KERNELS),
     "shape_fit": Array("iu", (2,), at_least=1, at_most=_MAX_COUNT),
@@ -46,7 +46,7 @@ _BODY: dict[str, Part] = {
     "dual_coef": Array("f", ("n_rows", "n_vectors")),
     "intercept": Array("f", ("n_problems",)),
 }
-# A reader leaves out what its format does not have.
+# Parts that a format may lack.
 _OPTIONAL: dict[str, Part] = {
     "support": Array("iu", ("n_vectors",), at_least=0, at_most=_MAX_COUNT),
     "n_iter": Array("iu", ("n_problems",), at_least=0),
@@ -115,7 +115,7 @@ def fitted_model(
 
 
 def has_classes(kind: type) -> bool:
-    """Whether models of a kind tell classes apart; else one function has no labels."""
+    """Whether models of a kind are classifiers; the others have one function and no labels."""
     return issubclass(kind, BaseSVClassifier)
 
 
@@ -213,7 +213,7 @@ def _set(model: Any, parts: dict[str, Any], sizes: Mapping[str, int], sparse: bo
 
 
 def _set_probabilities(model: Any, parts: dict[str, Any], sizes: Mapping[str, int]) -> None:
-    """What LIBSVM's -b 1 adds to a model, where the file has it."""
+    """The sigmoids or the noise that LIBSVM's -b 1 adds to a model, where the file has them."""
     if "noise" in parts:
         model._noise = float(parts["noise"][0])
     given = [part for part in ("probA", "probB") if part in parts]

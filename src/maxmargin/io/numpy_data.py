@@ -50,7 +50,7 @@ def read(path: str | os.PathLike, suffix: str) -> tuple[Any, np.ndarray | None]:
 
 
 def write(file: IO[bytes], X, y: np.ndarray | None) -> None:
-    """Write an ``.npz`` file; sparse data such that `scipy.sparse.load_npz` reads it too."""
+    """Write an ``.npz`` file; for sparse data one that `scipy.sparse.load_npz` reads too."""
     if sp.issparse(X):
         parts = {part: getattr(X, part) for part in ("data", "indices", "indptr")}
         parts |= {"shape": np.array(X.shape), "format": np.array(b"csr")}

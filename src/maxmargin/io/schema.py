@@ -1,4 +1,4 @@
-"""What the parts of a file must be, written down as data, and checked in one place.
+"""The requirements on the parts of a file, written as data and checked in one place.
 
 A part is described by one of the classes below. ``part.check(value, name, sizes)`` raises
 a ValueError of one sentence if a value does not fit, such as "dual_coef must have shape
@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 
 _KINDS = {"f": "numbers", "iu": "whole numbers", "U": "text", "biufU": "numbers or text"}
-_MAX_WHOLE = 2**63 - 1  # of a 64-bit integer
-_SHOWN = 60  # characters of a wrong value
+_MAX_WHOLE = 2**63 - 1  # the largest 64-bit integer
+_SHOWN = 60  # characters of a wrong value that a message quotes
 
 
 class Part(Protocol):
@@ -199,10 +199,10 @@ _BY_ANNOTATION: dict[str, Part] = {
 
 
 def record_of(dataclass_type: type, special: Mapping[str, Part]) -> Record:
-    """The record that the fields of a dataclass make.
+    """The description of a dataclass as a record of its fields.
 
-    Fields with a default may be missing. `special` describes the fields of which the
-    annotation says too little.
+    Fields with a default may be missing. `special` describes fields whose annotation says too
+    little.
     """
     needed: dict[str, Part] = {}
     optional: dict[str, Part] = {}

@@ -33,7 +33,7 @@ def solver_parts(solver: Any) -> str | dict:
 
 
 def solver_from_parts(parts: Any) -> Any:
-    """What `solver_parts` was made from; a ValueError of one sentence if that is nothing."""
+    """The solver that `solver_parts` described; a ValueError of one sentence if there is none."""
     if isinstance(parts, str):
         return parts
     _PARTS.check(parts, "solver", {})

@@ -1,7 +1,7 @@
 """Numbers of LIBSVM text, a block of whole lines at a time.
 
-scikit-learn reads such files as well, but its reader brings most of that package along, which
-takes longer to import than many a command runs.
+scikit-learn reads such files as well, but its reader imports most of that package, which takes
+longer than many commands.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _whole_numbers(text: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np
 
 
 def _without(text: np.ndarray, starts: np.ndarray, colons: np.ndarray) -> bytes:
-    """A text without what stands from each start to its colon."""
+    """The text without the characters from each start to its colon."""
     step = np.zeros(len(text) + 1, dtype=np.int8)
     step[starts] = 1
     step[colons + 1] = -1
@@ -131,7 +131,7 @@ def _without(text: np.ndarray, starts: np.ndarray, colons: np.ndarray) -> bytes:
 
 
 def _numbers(text: bytes, expected: int) -> np.ndarray:
-    """All numbers of a text, which has so many words.
+    """All numbers of a text, which should have `expected` of them.
 
     NumPy warns where it stops before the end, and reads words such as 1-2 as two numbers.
     """

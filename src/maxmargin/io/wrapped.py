@@ -1,4 +1,4 @@
-"""What a model file keeps of a pipeline, a search or a calibrated model."""
+"""The SVM that a model file keeps of a pipeline, a search or a calibrated model."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from maxmargin.estimators.unwrap import unwrap
 
 
 def bare_model(model):
-    """The SVM of a model around which nothing is wrapped that a file would lose.
+    """The SVM of a model without wrappers that a file would lose.
 
-    A search answers as its best model does, which is saved. Files hold an SVM alone, so
-    transformers and calibrators are refused in one sentence.
+    Of a search its best model is saved, which gives the same answers. Files hold an SVM alone,
+    so transformers and calibrators are refused in one sentence.
     """
     found = unwrap(model)
     if not found.before and not found.after:
