@@ -12,7 +12,7 @@ from maxmargin.formulations import epsilon_svr, nu_svr
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
-from maxmargin.optimality import certify, violation_and_intercept, violation_of
+from maxmargin.optimality import certify, violation_and_levels, violation_of
 from maxmargin.problem import Problem
 from maxmargin.solvers import IRWLS
 from maxmargin.solvers.common.low_rank import sampled_factor
@@ -363,7 +363,7 @@ def state():
 
 def choose(state, size, selection, tolerance=1e-3):
     beta, residual, lower, upper, positive = state
-    _, b = violation_and_intercept(beta, residual, lower, upper)
+    _, (b,) = violation_and_levels(beta, residual, lower, upper)
     high = np.argmax(np.where(beta < upper, residual, -np.inf))
     low = np.argmin(np.where(beta > lower, residual, np.inf))
     uniforms = np.random.default_rng(1).random(size)

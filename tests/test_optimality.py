@@ -11,7 +11,7 @@ from maxmargin.formulations import c_svc
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
-from maxmargin.optimality import certify, violation_and_intercept
+from maxmargin.optimality import certify, violation_and_levels
 from maxmargin.problem import Problem, nearest_feasible
 from maxmargin.run import Run
 from maxmargin.solvers.common.certified_run import certify_or_estimate
@@ -90,12 +90,12 @@ def test_float32_kernel_rows_play_no_part():
 
 def test_intercept_without_free_samples_is_the_middle():
     lower, upper = np.array([0.0, -1.0]), np.array([1.0, 0.0])
-    violation, intercept = violation_and_intercept(
+    violation, (intercept,) = violation_and_levels(
         np.array([1.0, -1.0]), np.array([3.0, 1.0]), lower, upper
     )
     # The first can only shrink, the second only grow: 1 ≤ b ≤ 3 satisfies both.
     assert violation == 0.0 and intercept == 2.0
-    violation, _ = violation_and_intercept(np.zeros(2), np.array([3.0, 1.0]), lower, upper)
+    violation, _ = violation_and_levels(np.zeros(2), np.array([3.0, 1.0]), lower, upper)
     assert violation == 2.0
 
 
@@ -165,7 +165,7 @@ def test_violation_and_intercept_are_what_the_masks_say(seed):
     beta, residual = rng.permutation(beta), rng.normal(size=n)
     beta = np.clip(beta, lower, upper)
     can_grow, can_shrink = beta < upper, beta > lower
-    violation, intercept = violation_and_intercept(beta, residual, lower, upper)
+    violation, (intercept,) = violation_and_levels(beta, residual, lower, upper)
     if not can_grow.any() or not can_shrink.any():
         # The level is then bounded on one side alone, if at all.
         bound = residual[can_grow].max() if can_grow.any() else 0.0
@@ -181,5 +181,5 @@ def test_violation_and_intercept_are_what_the_masks_say(seed):
 
 def test_an_overflow_has_no_intercept():
     residual = np.array([1.0, np.nan])
-    _, intercept = violation_and_intercept(np.zeros(2), residual, -np.ones(2), np.ones(2))
+    _, (intercept,) = violation_and_levels(np.zeros(2), residual, -np.ones(2), np.ones(2))
     assert np.isnan(intercept)

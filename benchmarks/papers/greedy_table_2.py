@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from data import load
 from maxmargin.decisions import in_form
 from maxmargin.estimators.multiclass import binary_tasks
-from maxmargin.optimality import violation_and_intercept
+from maxmargin.optimality import violation_and_levels
 from maxmargin.solvers.common.pair_steps import SECOND_ORDER, penalties_of, smo_steps
 from maxmargin.solvers.greedy.steps import coordinate_sweeps, greedy_steps
 
@@ -98,7 +98,7 @@ def exact_trainings(K: np.ndarray, signs: np.ndarray):
         lower, upper = np.where(signs > 0, 0.0, -cost), np.where(signs > 0, cost, 0.0)
         beta = np.clip(beta, lower, upper)
         converged = optimise(K, beta, residual, lower, upper)
-        _, intercept = violation_and_intercept(beta, residual, lower, upper)
+        _, (intercept,) = violation_and_levels(beta, residual, lower, upper)
         yield beta.copy(), intercept, converged
         last_cost = cost
 
@@ -108,7 +108,7 @@ def optimise(K, beta, residual, lower, upper) -> bool:
     active = np.full(len(beta), len(beta) <= SMALL)
     steps_left = STEPS_PER_SAMPLE * len(beta) if len(beta) <= SMALL else STEPS_OF_LARGE
     while True:
-        violation, middle = violation_and_intercept(beta, residual, lower, upper)
+        violation, (middle,) = violation_and_levels(beta, residual, lower, upper)
         if violation <= TOL or steps_left <= 0:
             return violation <= TOL
         can_grow, can_shrink = beta < upper, beta > lower

@@ -20,7 +20,7 @@ from irwls_svc import Case, read
 
 import _peers_cases
 from maxmargin import SVC
-from maxmargin.optimality import violation_and_intercept
+from maxmargin.optimality import violation_and_levels
 from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.reweighted import DenseSystem, solve_stages
 from maxmargin.solvers.common.reweighted_steps import balance
@@ -48,7 +48,7 @@ def dense_stages(self, working, tol, max_steps):
     K = self.block(working).astype(np.float64)
     beta, residual = self.beta[working], self.residual[working]
     lower, upper = self.problem.lower[working], self.problem.upper[working]
-    violation, b = violation_and_intercept(beta, residual, lower, upper)
+    violation, (b,) = violation_and_levels(beta, residual, lower, upper)
     steps = [0]
 
     def watch(count, _):

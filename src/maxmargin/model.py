@@ -30,7 +30,7 @@ def kernel_expansion(
         return np.zeros((X.shape[0] if index is None else len(index), coefficients.shape[1]))
     assert isinstance(kernel, KernelFunction)
     if kernel.name == "linear":
-        # One weight vector a task: the support vectors need not be met one by one.
+        # One weight vector per task replaces all support vectors.
         X = X if index is None else X[index]
         both_sparse = sp.issparse(X) and sp.issparse(support_vectors)
         if both_sparse and X.shape[1] > X.nnz + support_vectors.nnz:

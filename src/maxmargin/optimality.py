@@ -205,13 +205,6 @@ def violation_of(
     )
 
 
-def violation_and_intercept(
-    beta: np.ndarray, residual: np.ndarray, lower: np.ndarray, upper: np.ndarray
-) -> tuple[float, float]:
-    """The same for a problem with one sum and without a tube."""
-    return pair_and_level(*extremes(beta, residual, lower, upper, 0.0, False)[:4])
-
-
 @leaf()
 def pair_and_level(highest, lowest, total, n_free):
     """The violation of the maximal pair, and the multiplier that goes with it."""

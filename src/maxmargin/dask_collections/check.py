@@ -30,14 +30,14 @@ _MOST_VIOLATORS = 2000
 
 @dataclass(frozen=True, eq=False)
 class Extremes:
-    """What a partition says of an answer.
+    """The examination of an answer by one partition.
 
     Attributes
     ----------
     highest : the largest p − Kβ of a sample whose β may grow
     lowest : the smallest of one whose β may shrink
     gap : its part of the duality gap
-    n_violators : samples with β = 0 that should come back
+    n_violators : samples with β = 0 to readmit
     evaluations : kernel values that it took
     """
 
@@ -50,12 +50,12 @@ class Extremes:
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What partitions of one worker say of an answer, as it travels.
+    """The examination of an answer by the partitions of one worker, as it travels.
 
     Attributes
     ----------
     extremes : of each partition
-    violators : the samples that should come back
+    violators : the samples to readmit
     """
 
     extremes: tuple[Extremes, ...]
@@ -67,7 +67,7 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class PartitionCheck:
-    """A verdict, and what the next one starts from. It stays on its worker.
+    """A verdict, and the state that the next one starts from. It stays on its worker.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class PartitionCheck:
 
 @dataclass(frozen=True, eq=False)
 class CheckRequest:
-    """What partitions are asked, as `HierarchicalRun.examine` says it.
+    """The request to examine an answer; see `HierarchicalRun.examine`.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ def check_partitions(
     samples: TravellingSamples, partitions: list[Partition], request: CheckRequest, answer: Support,
     before: Support | None, last: PartitionCheck | None,
 ) -> PartitionCheck:  # fmt: skip
-    """Evaluate an answer on partitions; `last` is what they said of the one `before`."""
+    """Examine an answer on partitions; `last` is their examination of the answer `before`."""
     look = _Checker(samples, request, answer)
     residuals: tuple = (None,) * len(partitions)
     if last is not None:
@@ -117,14 +117,14 @@ def check_partitions(
 
 
 def heads(verdicts: list[Verdict], answer: Support) -> tuple[list[tuple[Extremes, ...]], Support]:
-    """What the client has to know: the extremes of all partitions, the answer without its rows."""
+    """What the client needs: the extremes of all partitions, and the answer without its rows."""
     return [verdict.extremes for verdict in verdicts], without_rows(answer)
 
 
 def solve_readmission(
     samples: TravellingSamples, answer: Support, verdicts: list[Verdict], task: Task
 ) -> Support:
-    """The subproblem of an answer and of the samples that should come back."""
+    """The subproblem of an answer and of the samples to readmit."""
     return solve_union(samples, [answer, *(verdict.violators for verdict in verdicts)], task)
 
 
@@ -138,7 +138,7 @@ def _joined(parts: tuple[Support, ...]) -> Support:
 
 
 class _Checker:
-    """One answer, as partitions look at it."""
+    """Examines one answer on one partition after the other."""
 
     def __init__(self, samples: TravellingSamples, request: CheckRequest, answer: Support):
         self.function, self.request, self.answer = samples.function, request, answer
@@ -148,7 +148,7 @@ class _Checker:
         self._intercept = 0.0
 
     def start_from(self, before: Support | None, intercept: float) -> None:
-        """Evaluate only what changed since an answer, where that is less work and suffices."""
+        """Evaluate only the change since an earlier answer, if that suffices and is less work."""
         self._intercept = intercept
         if before is None or not self.provisional:
             return
@@ -161,7 +161,7 @@ class _Checker:
     def at(
         self, partition: Partition, last: np.ndarray | None
     ) -> tuple[Extremes, Support, np.ndarray]:
-        """What one partition says, its violators, and its part of `PartitionCheck.residual`."""
+        """Extremes and violators of one partition, and its part of `PartitionCheck.residual`."""
         rows, answer, provisional = partition.rows, self.answer, self.provisional
         members = self.problem.members(rows)
         problem = self.problem.fields(rows.without_features(members))

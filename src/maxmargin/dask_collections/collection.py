@@ -1,4 +1,4 @@
-"""A training set on the workers of a cluster, and what the client knows of it."""
+"""A training set on the workers of a cluster, and the client's knowledge of it."""
 
 from __future__ import annotations
 

@@ -187,8 +187,8 @@ class WorkersRun(HierarchicalRun):
 def bundles(sizes: list[int], threads: int) -> list[int]:
     """Which bundle each problem of these sizes is in, so that small ones share their tasks.
 
-    A bundle is no larger than the largest problem, which a fit waits for anyway, or than what
-    leaves each thread several.
+    A bundle is no larger than the largest problem, which a fit has to wait for anyway, or than
+    a size that leaves several bundles to each thread.
     """
     most = max(max(sizes), sum(sizes) // (_BUNDLES_OF_A_THREAD * threads))
     filled: list[int] = []
@@ -212,7 +212,7 @@ def client_of(what: str) -> Client:
 
 
 def refuse(estimator, solver) -> None:
-    """One sentence for what Dask collections do not go with."""
+    """Raise one sentence for options that Dask collections do not support."""
     if estimator._formulation not in HierarchicalSVM().capabilities.formulations:
         raise ValueError(
             f"X is a Dask collection, on which {type(estimator).__name__} does not train: load it "
@@ -260,7 +260,7 @@ class CollectionSource(TrainingSource):
         self._supports: list[Support] = []
 
     def _tasks(self) -> list:
-        """The problems as tasks of no samples: what the report calls them, and says of them."""
+        """The problems as tasks without samples, which know their names and quantities."""
         no_index = np.empty(0, int)
         no_rows = Rows(np.empty((0, 0)), no_index, np.empty(0))
         return [problem.task(no_index, no_rows) for problem in self.problems]
@@ -367,7 +367,7 @@ class CollectionSource(TrainingSource):
 def _outcome(
     solver, hierarchical: WorkersRun, function: KernelFunction, monitor: Monitor
 ) -> Outcome:
-    """The answer that came back, judged by what all workers say of it."""
+    """The answer of a run, with its examination by all workers."""
     support, check = hierarchical.support, hierarchical.check
     status = hierarchical.status
     if status in STOPPED:
@@ -403,8 +403,8 @@ def _outcome(
 def _violation(hierarchical: WorkersRun, function: KernelFunction) -> float:
     """The KKT violation where no bound stands for an infinite C.
 
-    That bound keeps support vectors alone from growing: what all samples said of the answer
-    holds for the others.
+    Such a bound matters for support vectors alone: for all other samples the last examination
+    holds.
     """
     problem, support = hierarchical.problem, hierarchical.support
     fields = problem.fields(support.rows)

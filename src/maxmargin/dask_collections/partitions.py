@@ -1,7 +1,7 @@
 """Partitions of a Dask collection, and what workers do with them.
 
-Rows never leave their worker but as support vectors, as violators, or as the few
-that stand in for a class that a partition does not have.
+Rows leave their worker only as support vectors, as violators, or as a loan to a partition
+without their class.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from maxmargin.dask_collections.problems import PairOfClasses, Regression
-from maxmargin.estimators.inputs import _sample_weights, valid_csr
+from maxmargin.estimators.inputs import costs_of, valid_csr, valid_weights
 from maxmargin.estimators.variance import moments
 from maxmargin.kernels.budget import cache_bytes, precision_of_rows
 from maxmargin.kernels.buffers import BufferPool
@@ -46,7 +46,7 @@ class Rows:
         return Rows(self.X[index], self.values[index], self.costs[index])
 
     def without_features(self, index) -> Rows:
-        """What a problem's bounds and targets take, without a copy of the features."""
+        """The rows `index` as far as bounds and targets need them, without their features."""
         return Rows(None, self.values[index], self.costs[index])
 
     def __sizeof__(self) -> int:
@@ -75,11 +75,10 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What the client has to know of a partition."""
+    """The facts about a partition that the client needs."""
 
     n: int
     n_features: int
-    dtype: np.dtype
     sparse: bool
     classes: np.ndarray
     counts: np.ndarray
@@ -87,7 +86,6 @@ class Summary:
     weight: float
     mean: float
     squares: float
-    n_bytes: int
     sums_of_targets: tuple[float, float]
 
 
@@ -105,7 +103,7 @@ def check_block(X, y, weights, regression: bool = False) -> Block:
         y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="y")
     elif len(y):
         check_classification_targets(y)
-    return Block(X, y, _sample_weights(weights, len(y)))
+    return Block(X, y, valid_weights(weights, len(y)))
 
 
 def summarise(block: Block, regression: bool = False) -> Summary:
@@ -119,10 +117,9 @@ def summarise(block: Block, regression: bool = False) -> Summary:
     counts = np.bincount(codes, minlength=len(classes))
     positive = np.bincount(codes, weights > 0, minlength=len(classes))
     total, mean, squares = moments(X, weights)
-    n_bytes = _bytes(X) + (X.indptr.nbytes if sp.issparse(X) else 0)
     return Summary(
-        len(block.y), X.shape[1], X.dtype, sp.issparse(X), classes, counts, positive, total, mean,
-        squares, n_bytes, (block.y.sum(), np.square(block.y).sum()) if regression else (0.0, 0.0),
+        len(block.y), X.shape[1], sp.issparse(X), classes, counts, positive, total, mean, squares,
+        (block.y.sum(), np.square(block.y).sum()) if regression else (0.0, 0.0),
     )  # fmt: skip
 
 
@@ -155,16 +152,12 @@ class Partition:
 def encode(block: Block, classes, class_weight, C: float, offset: int) -> Partition:
     codes = np.searchsorted(classes, block.y)
     weights = block.weights * class_weight[codes]
-    costs = _costs(C, weights)
+    costs = costs_of(C, weights)
     return Partition(Rows(block.X, np.where(weights > 0, codes, -1), costs), offset)
 
 
 def with_targets(block: Block, C: float, offset: int) -> Partition:
-    return Partition(Rows(block.X, block.y, _costs(C, block.weights)), offset)
-
-
-def _costs(C: float, weights: np.ndarray) -> np.ndarray:
-    return C * weights if np.isfinite(C) else np.where(weights > 0, np.inf, 0.0)
+    return Partition(Rows(block.X, block.y, costs_of(C, block.weights)), offset)
 
 
 def diagonal_sums(partition: Partition, function: KernelFunction, problems: list) -> list[float]:

@@ -13,9 +13,9 @@ from maxmargin.dask_collections.collection import blocks_of
 
 
 def lazily(model, method: str, X):
-    """`predict` or `decision_function` of a Dask collection as a dask array, computed when asked.
+    """`predict` or `decision_function` of a Dask collection as a lazy dask array.
 
-    Each partition is a task of one thread: its neighbours have the other cores.
+    Each partition is a task of one thread: other partitions use the other cores.
     """
     shared = dask.delayed(_single_threaded(model), pure=True, traverse=False)
     sizes = X.chunks[0] if isinstance(X, da.Array) else None

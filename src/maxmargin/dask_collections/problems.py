@@ -1,4 +1,4 @@
-"""The problems of a fit as workers see them: which rows take part, and what they are to fit."""
+"""The problems of a fit on workers: the rows of each problem, and its fields."""
 
 from __future__ import annotations
 

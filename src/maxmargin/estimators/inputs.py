@@ -101,7 +101,7 @@ def validate_training_data(estimator, X, y, sample_weight) -> TrainingData:
         return TrainingData(X, codes, classes, class_weight, costs, None)
     if estimator.class_weight is not None:
         class_weight = class_weights(estimator.class_weight, classes, y)
-    sample_weights = _sample_weights(sample_weight, num_samples(X))
+    sample_weights = valid_weights(sample_weight, num_samples(X))
     weights = sample_weights * class_weight[codes]
     codes = np.where(weights > 0, codes, -1)
     _check_every_class_has_weight(estimator, codes, classes)
@@ -146,18 +146,19 @@ def validate_regression_data(estimator, X, y, sample_weight) -> RegressionData:
     else:
         X = validate_features(estimator, X)
     _check_square(estimator, X)
-    weights = _sample_weights(sample_weight, num_samples(X))
+    weights = valid_weights(sample_weight, num_samples(X))
     if not (weights > 0).any():
         raise ValueError("Invalid input - all samples have zero or negative weights.")
     uneven = sample_weight is not None and np.ptp(weights) > 0
     if targets is not None:
         targets = targets.astype(np.float64, copy=False)
-    costs = (
-        estimator._cost * weights
-        if np.isfinite(estimator._cost)
-        else np.where(weights > 0, np.inf, 0.0)
-    )
+    costs = costs_of(estimator._cost, weights)
     return RegressionData(X, targets, costs, weights if uneven else None)
+
+
+def costs_of(C: float, weights: np.ndarray) -> np.ndarray:
+    """C of each sample, its weight included; 0 without weight, even if C is infinite."""
+    return C * weights if np.isfinite(C) else np.where(weights > 0, np.inf, 0.0)
 
 
 def _check_square(estimator, X) -> None:
@@ -294,7 +295,8 @@ def class_weights(class_weight, classes: np.ndarray, y: np.ndarray) -> np.ndarra
     return compute_class_weight(class_weight, classes=classes, y=y)
 
 
-def _sample_weights(sample_weight, n_samples: int) -> np.ndarray:
+def valid_weights(sample_weight, n_samples: int) -> np.ndarray:
+    """The user's weights as an array; negative ones become zero, as in scikit-learn."""
     if sample_weight is None:
         return np.ones(n_samples)
     weights = np.asarray(sample_weight, dtype=np.float64)

@@ -52,10 +52,10 @@ def support_rings(ax, points, bounded, free_label: str, bounded_label: str) -> t
     return ring(~bounded, 46, 1.3, free_label), ring(bounded, 30, 0.6, bounded_label)
 
 
-def legend(ax, own_figure: bool, entries: int | None = None) -> None:
+def legend(ax, own_figure: bool) -> None:
     """A legend below the axes of our own figure, or inside axes that the user gave."""
     if own_figure:
-        count = entries or len(ax.get_legend_handles_labels()[0])
+        count = len(ax.get_legend_handles_labels()[0])
         columns = 2 if count <= 4 else 3 if count <= 12 else 5
         ax.legend(
             loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=columns, fontsize=9,

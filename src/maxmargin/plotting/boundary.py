@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ _MARGIN = 0.06
 _DEEPEST = 3.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BoundaryDisplay:
     """The decision boundary of a classifier or of a `OneClassSVM`, with its support vectors.
 
@@ -31,19 +34,15 @@ class BoundaryDisplay:
         without bounds all support vectors are in `free_`
     """
 
-    def __init__(
-        self, *, grid, values, points, labels, classes, support, bounded,
-        names=("", ""), levels=(-1.0, 0.0, 1.0),
-    ):  # fmt: skip
-        self.grid = grid
-        self.values = values
-        self.points = points
-        self.labels = labels
-        self.classes = classes
-        self.support = support
-        self.bounded = bounded
-        self.names = names
-        self.levels = levels
+    grid: Sequence[np.ndarray]
+    values: np.ndarray
+    points: np.ndarray
+    labels: np.ndarray
+    classes: Any
+    support: np.ndarray
+    bounded: np.ndarray | None
+    names: tuple[str, str] = ("", "")
+    levels: tuple[float, ...] = (-1.0, 0.0, 1.0)
 
     @classmethod
     def from_estimator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
@@ -20,6 +21,7 @@ def plot_grid(search, *, x=None, y=None, score=None, ax=None) -> GridDisplay:
     return GridDisplay.from_search(search, x=x, y=y, score=score, ax=ax)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GridDisplay:
     """Mean scores over two parameters of a grid, the best of them marked.
 
@@ -32,11 +34,10 @@ class GridDisplay:
     best_ : the frame of the best cell
     """
 
-    def __init__(self, *, scores, names, values, score_name):
-        self.scores = scores
-        self.names = names
-        self.values = values
-        self.score_name = score_name
+    scores: np.ndarray
+    names: tuple[str | None, str | None]
+    values: list[list]
+    score_name: str
 
     @classmethod
     def from_search(cls, search, *, x=None, y=None, score=None, ax=None) -> GridDisplay:

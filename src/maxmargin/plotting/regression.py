@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import is_regressor
@@ -12,6 +14,7 @@ from maxmargin.plotting._style import COLOURS, legend, pyplot, support_rings
 from maxmargin.sparse_format import densified
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RegressionDisplay:
     """The function of an `SVR` or `NuSVR` between the walls of its tube, with its support vectors.
 
@@ -26,16 +29,13 @@ class RegressionDisplay:
         tube (0 < ``|β|`` < C), and of those outside, at the bound C; None where there are none
     """
 
-    def __init__(
-        self, *, across, targets, curve, epsilon, support, bounded, names=("", ""),
-    ):  # fmt: skip
-        self.across = across
-        self.targets = targets
-        self.curve = curve
-        self.epsilon = epsilon
-        self.support = support
-        self.bounded = bounded
-        self.names = names
+    across: np.ndarray
+    targets: np.ndarray
+    curve: tuple[np.ndarray, np.ndarray]
+    epsilon: float | None
+    support: np.ndarray
+    bounded: np.ndarray | None
+    names: tuple[str, str] = ("", "")
 
     @classmethod
     def from_estimator(

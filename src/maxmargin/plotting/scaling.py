@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import clone
@@ -18,6 +19,7 @@ _POINTS_FOR_EXPONENT = 3  # the fewest points for which a line is fitted
 _LABELS = 6  # the most labels that fit the axis
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ScalingDisplay:
     """Seconds of a fit over the number of samples, and the exponent k of the n^k between them.
 
@@ -35,9 +37,8 @@ class ScalingDisplay:
     lines_ : the line of each name
     """
 
-    def __init__(self, *, n_samples: Sequence[int], seconds: Mapping[str, Sequence[float]]):
-        self.n_samples = n_samples
-        self.seconds = seconds
+    n_samples: Sequence[int]
+    seconds: Mapping[str, Sequence[float]]
 
     @classmethod
     def from_estimators(

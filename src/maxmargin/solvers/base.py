@@ -14,7 +14,7 @@ from maxmargin.solution import Solution
 CLASSIFICATION = frozenset({"c_svc"})
 # One sum of β is fixed.
 ONE_SUM = frozenset({"c_svc", "epsilon_svr", "one_class"})
-# All of them: those with ν fix two sums, regression has a kink at zero.
+# All formulations: ν fixes two sums, and regression has a kink at zero.
 FORMULATIONS = frozenset({"c_svc", "nu_svc", "epsilon_svr", "nu_svr", "one_class"})
 
 

@@ -40,7 +40,7 @@ SOLVERS = _Solvers()
 
 
 def make_solver(solver: str | Solver, *, shrinking: bool = True) -> Solver:
-    """The solver of that name, or the object itself, whose own options then count."""
+    """The solver of that name, or the solver object itself with its own options."""
     if isinstance(solver, Solver):
         return solver
     if not isinstance(solver, str) or solver not in HOMES:

@@ -1,7 +1,7 @@
-"""Between a solver and everything that relies on its answer: the certificate decides.
+"""The boundary between a solver and all code that relies on its answer: the certificate decides.
 
-A solver returns β and its beliefs. What a report says of optimality is computed here, from β
-and the problem alone, and an answer that is none is refused by name.
+A solver returns β and its own view of it. What a report says about optimality is computed here,
+from β and the problem alone, and an invalid answer is refused by the solver's name.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Outcome:
 
     def report(self, problem: str, quantities: dict[str, float] | None = None) -> ProblemReport:
         """The line of the fit's report; `problem` is its name there."""
-        # The history ends with the truth, where the lines before it are what the solver believed.
+        # The history ends with the certificate; the lines before it are the solver's estimates.
         last = Progress(
             self.seconds, self.n_iter, self.kkt_violation, self.objective, self.n_support,
             estimated=False,
@@ -165,7 +165,7 @@ def _check_answer(solver: Solver, solution: Solution, problem: Problem) -> None:
 
 
 def _certificate_of(solver: Solver, solution: Solution, problem: Problem) -> Certificate:
-    """What is proven of the answer; a solver without a box constraint measures itself."""
+    """The certificate of the answer; a solver without a box constraint provides its own."""
     certificate = solution.certificate
     if not solver.capabilities.box and certificate is not None:
         return certificate

@@ -1,4 +1,4 @@
-"""The kernel matrices of a fit: what its binary problems have in common is computed once."""
+"""The kernel matrices of a fit: values that its binary problems share are computed once."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def kernels_of_tasks(
 ) -> Iterator[KernelMatrix]:
     """The kernel matrix of each task, made when its turn comes.
 
-    `memory` is what kernel values may take. `only_values` says that the solver wants nothing of
-    the data but these: then the values of few samples are computed at once, for all tasks.
-    `on_card` says that the samples are to be on a GPU.
+    `memory` limits the bytes of kernel values. `only_values` says that the solver uses kernel
+    values alone, and no other data: then the values of few samples are computed at once, for all
+    tasks. `on_card` says that the samples are to be on a GPU.
     """
     n = data.n
     hold = only_values and not on_card and len(tasks) > 1 and estimator.kernel in BUILT_IN_KERNELS
@@ -47,7 +47,7 @@ def kernels_of_tasks(
     for task in tasks:
         whole = len(task.index) == kernel.n  # then they are in their own order
         part = (kernel if whole else kernel.restrict(task.index)).with_own_counter()
-        part.counter.add(computed)  # for all of them: the first one answers for it
+        part.counter.add(computed)  # values that all tasks share count for the first
         computed = 0
         yield part
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from maxmargin.training.kernels import kernels_of_tasks
 from maxmargin.training.together import solve_together
 from maxmargin.training.watch import FitWatch
 
-# Problems up to this size take less time than to hand them from thread to thread.
+# Problems of up to this many samples take less time than handing them to another thread.
 _WORTH_A_THREAD = 384
 # Problems that one task may take: a formulation with ν has two, and may return to the first.
 _ATTEMPTS = 8
@@ -32,7 +33,7 @@ class LocalSource(TrainingSource):
 
     Parameters
     ----------
-    estimator : has the parameters of the kernel and says what becomes of the answers
+    estimator : has the parameters of the kernel, and turns answers into fitted attributes
     data : validated training data
     tasks : the problems: which samples each has, and its formulation
     gamma : the number behind the estimator's gamma
@@ -98,25 +99,26 @@ class LocalSource(TrainingSource):
                 on_card=on_card is not None,
             )  # fmt: skip
             with solver.prepare_batch(batch) as (working, prepared):
-
-                def solve(item) -> Outcome:
-                    task, (problem, run), (_, n_iter) = item
-                    with watch.problem(n_iter) as monitor:
-                        run = replace(run, monitor=monitor, start_steps=n_iter)
-                        outcome = _solve(working, task, problem, run)
-                    beyond = task.n_beyond_bounds(self.data, outcome.beta, problem.kernel.scale)
-                    if beyond:
-                        bounds = task.requested_bounds(self.data, problem)
-                        violation = violation_within(problem, outcome.beta, *bounds)
-                        outcome = outcome.not_separable(beyond, violation)
-                    stages = outcome.stages
-                    if stages is not None:  # they count the samples of the problem
-                        stages = replace(stages, samples=task.index[stages.samples])
-                        outcome = replace(outcome, stages=stages)
-                    return outcome
-
                 in_turn = stream_concurrently if concurrent else map
-                yield from in_turn(solve, zip(self.tasks, prepared, begun, strict=True))
+                items = zip(self.tasks, prepared, begun, strict=True)
+                yield from in_turn(partial(self._outcome, working, watch), items)
+
+    def _outcome(self, solver: Solver, watch: FitWatch, item: tuple) -> Outcome:
+        """Solve the problem of one task; its outcome in terms of the formulation and the fit."""
+        task, (problem, run), (_, n_iter) = item
+        with watch.problem(n_iter) as monitor:
+            run = replace(run, monitor=monitor, start_steps=n_iter)
+            outcome = _solve(solver, task, problem, run)
+        beyond = task.n_beyond_bounds(self.data, outcome.beta, problem.kernel.scale)
+        if beyond:
+            bounds = task.requested_bounds(self.data, problem)
+            violation = violation_within(problem, outcome.beta, *bounds)
+            outcome = outcome.not_separable(beyond, violation)
+        stages = outcome.stages
+        if stages is not None:  # numbers of samples in the problem become those in the fit
+            stages = replace(stages, samples=task.index[stages.samples])
+            outcome = replace(outcome, stages=stages)
+        return outcome
 
     def problems(
         self,
@@ -151,10 +153,9 @@ class LocalSource(TrainingSource):
             yield Problem(kernel, **task.formulate(data, scale)), run
 
     def _worth_threads(self) -> bool:
-        """Whether many problems are better solved each on a thread of its own.
+        """Whether many problems are better solved on one thread each.
 
-        They are if each has memory for its kernel matrix, and takes longer than to wake a
-        thread.
+        They are if each has memory for its kernel matrix, and takes longer than waking a thread.
         """
         if not 1 < n_threads() <= len(self.tasks):
             return False

@@ -1,4 +1,4 @@
-"""Between a fit and its spectators: `verbose`, time limit, Ctrl-C, scikit-learn's callbacks."""
+"""The observers and limits of a fit: `verbose`, time limit, Ctrl-C, scikit-learn's callbacks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def state_of(line: Progress) -> str:
 
 
 class FitWatch:
-    """The limits and spectators of one fit; hands out a `Monitor` per problem.
+    """The limits and observers of one fit; makes a `Monitor` per problem.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class FitWatch:
 
     Attributes
     ----------
-    one_by_one : whether spectators want one problem after the other
+    one_by_one : whether problems are solved one after the other, because they are observed
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class FitWatch:
 
     @contextmanager
     def fitting(self) -> Iterator[None]:
-        """Callbacks hear of the beginning and the end of the fit."""
+        """Notify callbacks of the beginning and the end of the fit."""
         if not self._callbacks:
             yield
             return

@@ -23,8 +23,8 @@ from maxmargin.solvers.common.newton import newton_change
 from maxmargin.solvers.common.pair_steps import penalties_of, steps_on_block
 from maxmargin.solvers.decomposition import Decomposition
 
-# A round takes the free samples and the nearest to the margin: this many times the free ones, and
-# at least so many.
+# A round takes the free samples and the nearest to the margin: in all this many times the free
+# samples, and at least this many.
 _ACTIVE_PER_FREE, _LEAST_ACTIVE = 1.3, 768
 # From this part of all samples on, picking some of them costs more than it saves.
 _NEARLY_ALL = 0.7
@@ -39,8 +39,8 @@ _MAX_STEPS_PER_C = 200_000
 class PathSolver(Solver):
     """SMO steps near the margin and Newton steps, on a kernel matrix in memory.
 
-    It trusts the residual that it keeps itself: answers are provisional, and who follows a
-    path asks whether the kernel values are precise enough (`RegularisationPath.solve`).
+    It trusts its running residual: answers are provisional, and `RegularisationPath.solve`
+    checks whether the kernel values are precise enough.
     """
 
     name = "path"

@@ -56,7 +56,6 @@ class MatrixRun:
     Attributes
     ----------
     at : β, bounds and residual; changed in place
-    moved : whether β has changed since the residual was given
     scale : the mean diagonal of K, by which the proximal term is measured
     proximal : the proximal term of the first Newton step
     large : what counts as a large violation
@@ -76,7 +75,6 @@ class MatrixRun:
     ):
         self.backend, self.K, self.at = backend, K, at
         self.n = len(K)
-        self.moved = False
         self.n_sweeps = self.n_newton = 0
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._rng, self._should_stop = rng, should_stop
@@ -117,7 +115,6 @@ class MatrixRun:
         start = time.perf_counter()
         at = self._newton_problem(state) if self._newton_is_due(state) else None
         changed = self._sweep(state, tol) if at is None else self._newton(state, *at)
-        self.moved = self.moved or changed
         self.seconds["sweeps" if at is None else "newton"] += time.perf_counter() - start
         return changed or at is not None
 
@@ -233,7 +230,6 @@ class MatrixRun:
         beta[samples] = snap_to_bounds(target, part.lower, part.upper)
         self.at.beta[:] = self.backend.asarray(beta)
         self.at.residual[:] = self.backend.asarray(at.residual - products)
-        self.moved = True
         return settled
 
     def _block(
