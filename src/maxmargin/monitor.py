@@ -20,12 +20,13 @@ from maxmargin.solution import Status
 
 # Modules of scikit-learn that wrap the `fit` of every estimator.
 _AROUND_EVERY_FIT = ("sklearn.base", "sklearn.callback")
+# Iterations where there is no limit.
 _NO_LIMIT = int(np.iinfo(np.int64).max)
+# Seconds between two updates, and between two lines of `verbose`.
 _UPDATE_SECONDS = 0.1
+VERBOSE_SECONDS = 1.0
 # Numbers that compiled code may touch between two calls of a monitor: about 0.05 s.
 WORK_PER_CALL = 50_000_000
-# Between two lines of `verbose`.
-VERBOSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ _lock = threading.Lock()
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 _state = threading.local()
 _sessions = 0
-_NO_LIMIT = 2**31
+_NO_LIMIT = 2**31  # threads where OMP_NUM_THREADS is not set
 _environment: tuple[str, int] = "", _NO_LIMIT
 _restore: list = []
 

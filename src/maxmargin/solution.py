@@ -46,6 +46,10 @@ class Status(StrEnum):
         return sentences[self]
 
 
+# The ends of a solve that a limit or the user brought about.
+STOPPED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.INTERRUPTED)
+
+
 @dataclass(frozen=True, eq=False)
 class Stages:
     """The support vectors of a stagewise solver in the order in which they were chosen.

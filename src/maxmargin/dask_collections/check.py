@@ -15,7 +15,7 @@ from maxmargin.dask_collections.partitions import (
 )
 from maxmargin.model import kernel_expansion
 from maxmargin.optimality import extremes, gap_of
-from maxmargin.solvers.hierarchical.run import STOPPED
+from maxmargin.solution import STOPPED
 from maxmargin.solvers.hierarchical.subproblem import (
     Support,
     Task,

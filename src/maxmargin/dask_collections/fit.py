@@ -37,8 +37,8 @@ from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
 from maxmargin.model import kernel_expansion
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import NOT_FINITE, extremes, infeasibility_of
+from maxmargin.solution import STOPPED
 from maxmargin.solvers.hierarchical.run import (
-    STOPPED,
     Check,
     HierarchicalRun,
     limits_of,

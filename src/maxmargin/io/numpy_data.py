@@ -22,6 +22,7 @@ _INDEX_PARTS = {
     "coo": ("row", "col"),
     "dia": ("offsets",),
 }
+# Empty rows that a sparse matrix may have: a small file can claim any number of them.
 _MAX_EMPTY_ROWS = 10**8
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # Columns of a row that are computed together, so that they stay in the first-level cache.
 TILE = 1024
+# The largest table, in bytes.
 _MAX_BYTES = 256 * 2**20
 LINEAR, POLYNOMIAL, RBF, SIGMOID = 0, 1, 2, 3
 KINDS = {"linear": LINEAR, "poly": POLYNOMIAL, "rbf": RBF, "sigmoid": SIGMOID}

@@ -19,7 +19,7 @@ from maxmargin.monitor import Monitor
 from maxmargin.optimality import certificate_from, certify
 from maxmargin.problem import Problem, snap_to_bounds
 from maxmargin.run import Run
-from maxmargin.solution import Solution, Status
+from maxmargin.solution import STOPPED, Solution, Status
 from maxmargin.solvers.base import Capabilities, Solver
 from maxmargin.solvers.cluster.partition import partition, pseudo_centre, sample_features
 from maxmargin.solvers.cluster.reduction import EASY_C, Reduction, hardness
@@ -30,7 +30,6 @@ _BOUNDARY_BAND = 0.2
 # Duality gap, as part of the objective, from which on the clusters that a last training contradicts
 # are trained again. Chosen on the paper's data: larger gaps cost more than 0.3 points of the error.
 _GOOD_GAP = 0.1
-_STOPPED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.INTERRUPTED)
 
 
 class ClusterSVM(Solver):
@@ -145,13 +144,13 @@ class _ClusterRun:
             last = self.passes == self.options.passes
             # In the end no α may be above its own C.
             status, slack = self._train("own" if last else bounds)
-            if last or status in _STOPPED:
+            if last or status in STOPPED:
                 break
             violation, stop = self._tell()
             status = stop or status
             if violation <= self.run.tol or stop is not None or not self._split(slack):
                 break
-        while last and status not in _STOPPED and self._is_poor():
+        while last and status not in STOPPED and self._is_poor():
             self._move(self.contradicted)
             status, _ = self._train("own")
         return self._solution(status)
@@ -224,7 +223,7 @@ class _ClusterRun:
             solution = self.base.solve(stage, stage_run)
             self.n_iter += solution.n_iter
             beta = solution.beta / factor
-            if solution.status in _STOPPED:
+            if solution.status in STOPPED:
                 break
         solution.beta = beta
         return solution

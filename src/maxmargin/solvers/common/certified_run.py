@@ -23,6 +23,7 @@ from maxmargin.solution import Solution, Status
 from maxmargin.solvers.common.free_system import polish, solve_free
 from maxmargin.solvers.common.precision import Passes, precise_enough
 
+# Refinements at most, each a linear system and a round.
 _REFINEMENTS = 8
 # Part of tol at which a refined answer counts as exact.
 _EXACT = 1e-8

@@ -24,6 +24,7 @@ from maxmargin.solvers.greedy.steps import (
 _ROUNDING_OF_RESIDUAL = 1e-6
 # Kernel values up to which a certificate is cheap (a fraction of a second).
 _CHEAP_CERTIFICATE = 2**25
+# Sweeps of coordinate descent of one backfitting.
 _MAX_SWEEPS = 1000
 
 

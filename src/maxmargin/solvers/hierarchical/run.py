@@ -12,7 +12,7 @@ import numpy as np
 
 from maxmargin.execution.executors import Executor, wait_for_any
 from maxmargin.monitor import Monitor
-from maxmargin.solution import Status
+from maxmargin.solution import STOPPED, Status
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.hierarchical.subproblem import Support, Task, solve_union
 
@@ -27,7 +27,6 @@ _CLOSER = 0.1
 _COMPLETE = 10.0
 # A method that yields futures, is sent their results, and returns a value.
 TaskGenerator = Generator[Any, Any, Any]
-STOPPED = (Status.MAX_ITER, Status.TIME_LIMIT, Status.INTERRUPTED)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,9 @@ from maxmargin.optimality import Certificate, certify
 from maxmargin.parallel import split
 from maxmargin.problem import Problem
 from maxmargin.run import Run
-from maxmargin.solution import Solution
+from maxmargin.solution import STOPPED, Solution
 from maxmargin.solvers.base import Capabilities, Solver
 from maxmargin.solvers.hierarchical.run import (
-    STOPPED,
     Check,
     HierarchicalRun,
     TaskGenerator,
