@@ -270,6 +270,41 @@ def test_newton_steps_that_fail_wait_twice_as_long_each_time(monkeypatch):
     assert all(wait > min(2**at, 16) for at, wait in enumerate(waited))
 
 
+def test_irwls_on_a_block_that_fails_waits_twice_as_long_each_time(monkeypatch):
+    waits = []
+
+    def failing(*arguments):
+        waits.append(decides._block_wait)
+
+    monkeypatch.setattr(second_order, "solve_block", failing)
+    X, y = two_gaussians(400)
+    problem = problem_of(X, y, 1e3)
+    solution = Decomposition().solve(problem, Run(tol=0.5))
+    active = active_set(problem, solution.beta, solution.certificate.residual)
+    decides, free = SecondOrder(), active.free()
+    monkeypatch.setattr(second_order, "_LEAST_FREE", 2)
+    for _ in range(6):
+        decides._since_block = np.inf
+        assert not decides._block(active, free, lambda steps: None)
+        assert not decides._block(active, free, lambda steps: None)  # nothing has happened since
+    assert waits == [1, 2, 4, 8, 16, 16]
+
+
+def test_irwls_on_a_block_takes_the_largest_part_of_those_that_may_move():
+    X, y = two_gaussians(400)
+    problem = problem_of(X, y, 1e3)
+    solution = Decomposition().solve(problem, Run(tol=0.5))
+    active = active_set(problem, solution.beta, solution.certificate.residual)
+    violation, levels = violation_of(problem, active.beta, active.residual)
+    pull = pulls(problem, active.beta, active.residual, np.arange(400))
+    for most in (2, 20, 40, 80, 400):
+        room = np.zeros(most // 2, np.int64)  # twice as many as are free may take part
+        working, part = second_order._may_move(active, room, levels, violation)
+        near = [np.count_nonzero(pull >= -each * violation) for each in (1.0, 0.3, 0.1, 0.03, 0.0)]
+        assert len(working) == next((count for count in near if count <= most), 0)
+        assert set(working) == set(np.flatnonzero(pull >= -part * violation)) or not len(working)
+
+
 @pytest.mark.parametrize("C", [1e2, 1e4])
 @pytest.mark.parametrize("two_sums", [False, True])
 def test_a_rough_pass_goes_most_of_the_way(C, two_sums):
@@ -490,7 +525,7 @@ def test_small_changes_do_not_ask_for_double_precision():
 
 def test_a_residual_that_is_never_exact_does_not_keep_a_fit_from_its_end(monkeypatch):
     """Where rounding alone is more than tol, each look finds another drift."""
-    X, y = two_gaussians(3000)
+    X, y = two_gaussians(4500)  # enough rounds for a look at what may be left out
     shrunk = []
     correct, shrink = ActiveSet.correct, ActiveSet.shrink
     monkeypatch.setattr(ActiveSet, "correct", lambda self, margin: correct(self, margin) or True)

@@ -47,11 +47,13 @@ _PATIENCE_AGAIN = 0.1
 _STABLE = 0.15
 # A Newton step this many times cheaper than the rounds since the last is tried in any case.
 _HARDLY_COUNTS = 20
-# After each Newton step that failed the next must wait twice as long, up to this many times.
+# After each step that failed the next of its kind must wait twice as long, up to this many times.
 _LONGEST_WAIT = 16.0
-# Systems that IRWLS on a working set solves, whose cost rounds may take before; and the free
-# samples from which on it is worth its overhead.
-_BLOCK_STEPS = 20
+# Newton steps whose cost rounds may take before IRWLS on a working set: where that has all samples
+# that may still move, and where it has some of them; and the free samples from which on it is worth
+# its overhead.
+_BLOCK_STEPS = 5
+_BLOCK_STEPS_OF_PART = 20
 _LEAST_FREE = 64
 # Its working set has all samples that are no more than a part of the violation from moving: the
 # first of these parts that leaves at most so many times the free ones.
@@ -70,7 +72,7 @@ class SecondOrder:
     def __init__(self) -> None:
         self.taken: list[str] = []
         self._since_newton = self._since_low_rank = self._since_block = 0.0
-        self._newton_wait = 1.0
+        self._newton_wait = self._block_wait = 1.0
         self._low_rank_possible = True
         self._low_rank_below = np.inf  # samples from which on the rank was found too high
         self._rank: float | None = None
@@ -202,21 +204,16 @@ class SecondOrder:
 
     def _block(self, active: ActiveSet, free: np.ndarray, count_steps) -> bool:
         """IRWLS on the samples that may still move, where Newton's method failed."""
-        problem, cost = active.problem, costs.newton_step(len(free), active.n)
+        problem, cost = active.problem, self._block_wait * costs.newton_step(len(free), active.n)
         due = self._since_block > _BLOCK_STEPS * cost
         if not due or len(free) < _LEAST_FREE or not knows(problem):
             return False
-        self._since_block = 0.0
         violation, levels = violation_of(problem, active.beta, active.residual)
-        fits = np.sqrt(active.cache_bytes / _BLOCK_BYTES)
-        most = min(_BLOCK_PER_FREE * len(free), active.cache.capacity, fits)
-        for part in _PARTS_OF_VIOLATION:
-            at_rest = settled(problem, active.beta, active.residual, levels, part * violation)
-            working = np.flatnonzero(~at_rest)
-            if len(working) <= most:
-                break
-        else:
+        working, part = _may_move(active, free, levels, violation)
+        patience = _BLOCK_STEPS if part == 1.0 else _BLOCK_STEPS_OF_PART
+        if len(working) == 0 or self._since_block <= patience * cost:
             return False
+        self._since_block = 0.0
         beta, residual = active.beta[working], active.residual[working]
         # Beside a large C, the rounding of single precision would outweigh the smoothing.
         K = problem.kernel.block(working, working, dtype=np.float64)
@@ -228,10 +225,12 @@ class SecondOrder:
             problem, K, working, beta, residual, levels, violation, smoothings,
             lambda steps, state: count_steps(steps), np.dtype(np.float64),
         )  # fmt: skip
+        self._block_wait = 1.0 if new is not None else min(2 * self._block_wait, _LONGEST_WAIT)
         if new is None:
             return False
         active.beta[working] = new
         active.update_residual(working, new - beta)
+        self._newton_wait = 1.0  # the free set is another one
         self.taken.append("block IRWLS")
         return True
 
@@ -258,3 +257,21 @@ class SecondOrder:
         active.move_to(beta, residual)
         self.taken.append("low-rank IRWLS")
         return True
+
+
+def _may_move(
+    active: ActiveSet, free: np.ndarray, levels: tuple[float, ...], violation: float
+) -> tuple[np.ndarray, float]:
+    """The samples no more than a part of the violation from moving, and the part.
+
+    It is the largest that leaves no more of them than IRWLS can solve; none where none does.
+    """
+    fits = np.sqrt(active.cache_bytes / _BLOCK_BYTES)
+    most = min(_BLOCK_PER_FREE * len(free), active.cache.capacity, fits)
+    for part in _PARTS_OF_VIOLATION:
+        margin = part * violation
+        at_rest = settled(active.problem, active.beta, active.residual, levels, margin)
+        working = np.flatnonzero(~at_rest)
+        if len(working) <= most:
+            return working, part
+    return working[:0], 0.0
