@@ -62,12 +62,13 @@ def one_fold(data, weights=None):
     return fold, samples, rbf_kernel(ordered, gamma=0.3)
 
 
+@pytest.mark.parametrize("tol", [TOL, 1e-6], ids=["single", "double"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_every_pair_is_optimal_at_every_cost(weighted, four):
+def test_every_pair_is_optimal_at_every_cost(weighted, tol, four):
     random = np.random.RandomState(0)
     weights = random.choice([0.0, 0.5, 1.0, 3.0], len(four[1])) if weighted else None
     fold, samples, K = one_fold(four, weights)
-    pairs = PairsOfFold(fold, samples, K, GROWING, TOL)
+    pairs = PairsOfFold(fold, samples, K, GROWING, tol)
     pairs.solve(Interrupt())
     hard = {(at, pair) for pair, first in pairs.hard() for at in range(first, len(GROWING))}
     assert len(hard) < 6
@@ -82,8 +83,8 @@ def test_every_pair_is_optimal_at_every_cost(weighted, four):
             assert abs(beta.sum()) <= 1e-9 * np.abs(beta).sum()
             residual = task.signs - K[np.ix_(place, place)] @ beta
             highest, lowest = residual[beta < upper].max(), residual[beta > lower].min()
-            assert highest - lowest <= TOL
-            assert lowest - TOL <= pairs.intercepts[at, pair] <= highest + TOL
+            assert highest - lowest <= tol
+            assert lowest - tol <= pairs.intercepts[at, pair] <= highest + tol
             earlier = pairs.solved_at[at, pair]
             np.testing.assert_array_equal(beta, pairs.beta_of(earlier, pair))
     taking_part = samples.place[fold.train[fold.data.codes >= 0]]

@@ -19,6 +19,9 @@ from maxmargin.solvers.path import submatrix
 _LEAST_SHARE = 0.5
 # Kernel values of the pairs of one compiled call, about, for each C: some milliseconds.
 _VALUES_PER_CALL = 2_000_000
+# The tol from which on the steps may keep their residual, of the size of the labels, in single
+# precision: rounding over some thousand steps is then small beside what they leave of tol.
+_TOL_OF_SINGLE = 1e-4
 # Scored samples whose kernel values are gathered at a time.
 _ROWS = 512
 
@@ -118,12 +121,13 @@ class PairsOfFold:
         work = np.cumsum(sizes[self._pairs].sum(axis=1).astype(float) ** 2)
         ends = np.flatnonzero(np.diff((work / _VALUES_PER_CALL).astype(int), append=-1)) + 1
         outcome = self.status, self.solved_at, self.intercepts
+        running = np.empty(0, np.float32 if self.tol >= _TOL_OF_SINGLE else np.float64)
         for begin, end in zip(np.append(0, ends[:-1]), ends, strict=True):
             if interrupt.requested:
                 raise KeyboardInterrupt
             follow_pairs(
                 self.K, self._pairs, begin, end, self._starts, self._stops, self.costs,
-                self.growing, self.tol, self.beta, outcome,
+                self.growing, self.tol, running, self.beta, outcome,
             )  # fmt: skip
 
     def hard(self) -> list[tuple[int, int]]:

@@ -34,7 +34,7 @@ LARGEST_ERROR_OF_SUM = 1e-13
 
 
 @leaf(fastmath=_FAST)
-def _dot(a, b):
+def dot(a, b):
     total = 0.0
     for i in range(a.size):
         total += a[i] * b[i]
@@ -52,13 +52,13 @@ def _factorise_panel(A, start, stop, m):
     """Columns start … stop of the Cholesky factor, whose earlier columns are already taken off."""
     for j in range(start, stop):
         row_j = A[j, start:j]
-        pivot = A[j, j] - _dot(row_j, row_j)
+        pivot = A[j, j] - dot(row_j, row_j)
         if not pivot > 0.0:
             return False
         root = np.sqrt(pivot)
         A[j, j] = root
         for i in range(j + 1, m):
-            A[i, j] = (A[i, j] - _dot(A[i, start:j], row_j)) / root
+            A[i, j] = (A[i, j] - dot(A[i, start:j], row_j)) / root
     return True
 
 
@@ -80,10 +80,10 @@ def cholesky(A, m):
 
 
 @leaf()
-def _solve_factored(L, m, x):
+def solve_factored(L, m, x):
     """x ← (LLᵀ)⁻¹ x, in place."""
     for i in range(m):
-        x[i] = (x[i] - _dot(L[i, :i], x[:i])) / L[i, i]
+        x[i] = (x[i] - dot(L[i, :i], x[:i])) / L[i, i]
     for i in range(m - 1, -1, -1):
         x[i] /= L[i, i]
         _add_multiple(x[:i], -x[i], L[i, :i])
@@ -218,7 +218,7 @@ def _factorise(K, inverse_weights, inside, L, by_ones):
     if not cholesky(L, m):
         return False
     by_ones[:m] = 1.0
-    _solve_factored(L, m, by_ones[:m])
+    solve_factored(L, m, by_ones[:m])
     return True
 
 
@@ -227,7 +227,7 @@ def _move_inside(K, errors, L, by_ones, inside, rest, direction, image):
     """Step 1 of Table 1 for the change of β inside, whose sum is `rest`; the change of b."""
     m = inside.size
     x = errors[inside] - image[inside]
-    _solve_factored(L, m, x)
+    solve_factored(L, m, x)
     move_b = (x.sum() - rest) / by_ones[:m].sum()
     for j in range(m):
         direction[inside[j]] = x[j] - move_b * by_ones[j]
@@ -286,8 +286,8 @@ def dense_stage(
             errors = linear - f - b + inverse_weights * (centre - gamma) - epsilon * side
             move_b = _move_inside(K, errors, L, by_ones, factored, rest, direction, image)
         pull = image + move_b
-        slope = _dot(direction, f) + move_b * total
-        curvature = _dot(direction, image)
+        slope = dot(direction, f) + move_b * total
+        curvature = dot(direction, image)
         t = exact_step(
             u, -pull / inverse_weights, pull, lower, upper, slope, curvature, dead, still, 0.0
         )
@@ -361,8 +361,8 @@ def solve_chunk(
     curvature = 0.0
     for i in range(n):
         if change[i] != 0.0:
-            curvature += change[i] * _dot(K[i], change)
-    decrease = _dot(residual, change) - 0.5 * curvature
+            curvature += change[i] * dot(K[i], change)
+    decrease = dot(residual, change) - 0.5 * curvature
     return target, b, steps, decrease - epsilon * (np.abs(target).sum() - np.abs(beta).sum())
 
 

@@ -2,7 +2,8 @@
 
 All kernel values are in memory, of all samples in the order of their classes. Samples that take
 no part, such as those of a held-out fold, have a C of zero: so one matrix serves all folds as it
-is, and no value of it is copied.
+is. The steps keep a residual of their own, in single precision where that will do; exact ones come
+from the matrix.
 """
 
 # Numba leaves have no Python types that mypy could follow.
@@ -13,26 +14,37 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin import constants
-from maxmargin.compiled import inner, leaf
+from maxmargin.compiled import inner, leaf, part_of
+from maxmargin.solvers.common.shrinking import settled_samples
+from maxmargin.solvers.pairs.newton import cost_of_newton_step, free_samples, newton_change
 from maxmargin.solvers.pairs.problems import (
     CONVERGED,
     HARD,
     STEP_BUDGET,
-    solve_one,
+    subtract,
     violation_and_intercept,
 )
-from maxmargin.solvers.pairs.steps import ZERO
+from maxmargin.solvers.pairs.steps import OPTIMAL, ZERO, pair_steps
 
-# Steps per sample, and at least, after which samples at rest are left out: fewer than from a start
-# at zero.
-_STEPS_PER_SAMPLE = 1
-_LEAST_STEPS = 125
+# Steps per sample, and at least, after which samples at rest are left out: from a start at zero,
+# where most samples have to move, and from the solution of a smaller C.
+_FIRST_STEPS_PER_SAMPLE, _STEPS_PER_SAMPLE, _LEAST_STEPS = 2.0, 0.5, 125
+# Steps of the others before a Newton step, at least.
+_STEPS_BEFORE_NEWTON = 300
+# From this part of all samples on, to leave out the others saves nothing.
+_NEARLY_ALL = 0.7
+# How often steps that had reached tol begin again from an exact residual.
+_MAX_PASSES = 5
 # Nothing is computed on demand.
 _NO_SOURCE = None, None, None, (0.0, 0, 0.0, 0.0, 0)
 
+_settled_samples = part_of(settled_samples)
+
 
 @leaf()
-def follow_pairs(K, pairs, begin, end, starts, stops, costs, growing, tol, beta_of, outcome):
+def follow_pairs(
+    K, pairs, begin, end, starts, stops, costs, growing, tol, running, beta_of, outcome
+):  # fmt: skip
     """Solve the pairs from `begin` to `end` for each C in turn.
 
     Parameters
@@ -43,6 +55,7 @@ def follow_pairs(K, pairs, begin, end, starts, stops, costs, growing, tol, beta_
     costs : C of each sample at C = 1
     growing : the values of C in ascending order
     tol : the KKT violation at which a solution counts as found
+    running : an empty array of the type that the steps may keep their residual in
     beta_of : array of shape (n_C, n_classes − 1, n), β of all pairs in LIBSVM's layout; set here
     outcome : three arrays of shape (n_C, n_pairs), set here: HARD where another solver has to go
         on from the β that is left, else CONVERGED; the C whose solution it is; the intercept
@@ -54,8 +67,7 @@ def follow_pairs(K, pairs, begin, end, starts, stops, costs, growing, tol, beta_
         g, h = pairs[p]
         largest = max(largest, stops[g] - starts[g] + stops[h] - starts[h])
     work, places = np.empty((6, largest)), np.empty((2, largest), np.int64)
-    all_diagonal, nothing = np.empty(largest, np.float32), np.empty((0, 0))
-    limits = tol, False, np.iinfo(np.int64).max, STEP_BUDGET, _STEPS_PER_SAMPLE, _LEAST_STEPS
+    all_diagonal = np.empty(largest, np.float32)
     for p in range(begin, end):
         g, h = pairs[p]
         place = starts[g], stops[g], starts[h], stops[h], g, h
@@ -83,10 +95,9 @@ def follow_pairs(K, pairs, begin, end, starts, stops, costs, growing, tol, beta_
                     _copy_beta(beta, place, beta_of[c])
                     continue
                 _start(beta, residual, linear, of_one, growing[c - 1], growing[c])
-            status[c, p], _, _ = solve_one(
-                place, vectors, linear, rows, memory, None, None, None, (ZERO, ZERO), _NO_SOURCE,
-                None, limits, nothing, None, True, ZERO, ZERO, True,
-            )  # fmt: skip
+            per_sample = _FIRST_STEPS_PER_SAMPLE if c == 0 else _STEPS_PER_SAMPLE
+            limit = max(int(per_sample * size), _LEAST_STEPS)
+            status[c, p] = _solve(place, vectors, linear, rows, memory, running, tol, limit)
             _, intercepts[c, p] = violation_and_intercept(beta, residual, lower, upper)
             solved_at[c, p] = c
             _copy_beta(beta, place, beta_of[c])
@@ -136,3 +147,114 @@ def _start(beta, residual, linear, of_one, smaller, larger):
         else:
             beta[t] *= ratio
         residual[t] = linear[t] - ratio * (linear[t] - residual[t])
+
+
+@inner()
+def _solve(place, vectors, linear, rows, memory, running, tol, limit):
+    """Steps and exact residuals in turn until the certificate agrees: the status.
+
+    Steps of all samples come first, then, for as long as `limit` is too few, steps of the samples
+    not at rest, and a Newton step of the free ones wherever these have cost as much.
+    """
+    beta, residual, lower, upper, _ = vectors
+    n, first, target = beta.size, place[1] - place[0], constants.TARGET * tol
+    worst, passes, crawling, everything = np.inf, 0, False, np.arange(n)
+    _, level = violation_and_intercept(beta, residual, lower, upper)
+    near, taken = _steps_of_all(place, vectors, rows, memory, running, level, target, limit)
+    read = taken * n
+    while True:
+        residual[:] = linear
+        _carry_over(residual, first, beta, everything, rows, memory)
+        violation, level = violation_and_intercept(beta, residual, lower, upper)
+        if violation <= tol:
+            return CONVERGED
+        if near:  # but for what the steps' residual lacks, or for samples left out
+            passes += 1
+            if not violation < worst or passes > _MAX_PASSES:
+                return HARD
+            worst = violation
+        free = free_samples(beta, lower, upper)
+        # In the time of a Newton step, about.
+        values = cost_of_newton_step(free.size, n) / constants.COST_OF_PAIR_STEP
+        if crawling and values < STEP_BUDGET:
+            read += int(values)
+            change = newton_change(free, vectors, rows, memory, first)
+            if change is not None:
+                _move(beta, lower, upper, free, change)
+                _carry_over(residual, first, change, free, rows, memory)
+                violation, level = violation_and_intercept(beta, residual, lower, upper)
+        active = np.flatnonzero(
+            ~_settled_samples(beta, residual, lower, upper, 0.0, False, level, level, violation)
+        )
+        if read >= STEP_BUDGET or active.size < 2:
+            return HARD
+        if active.size > _NEARLY_ALL * n:
+            near, taken = _steps_of_all(place, vectors, rows, memory, running, level, target, limit)
+            read += taken * n
+            continue
+        most = max(int(values / active.size), _STEPS_BEFORE_NEWTON)
+        most = min(most, int((STEP_BUDGET - read) / active.size) + 1)
+        near, taken = _steps_of_active(
+            active, place, vectors, rows, memory, running, level, target, most
+        )
+        crawling = not near
+        read += taken * active.size + active.size**2
+
+
+@inner()
+def _carry_over(residual, first, change, samples, rows, memory):
+    """The residual after a change of the β of some samples, from float64 values."""
+    subtract(residual[:first], change, memory, rows[0][samples])
+    subtract(residual[first:], change, memory, rows[1][samples])
+
+
+@inner()
+def _move(beta, lower, upper, samples, change):
+    """Change some of β within their bounds; the change becomes what it is after rounding."""
+    for a in range(samples.size):
+        t = samples[a]
+        moved = min(max(beta[t] + change[a], lower[t]), upper[t])
+        change[a] = moved - beta[t]
+        beta[t] = moved
+
+
+@inner()
+def _steps_of_all(place, vectors, rows, memory, running, level, tol, most):
+    """SMO steps until the maximal violating pair is within tol: whether it is, and how many.
+
+    They keep a residual of their own, measured from the intercept: so it has the smallest numbers
+    where they count.
+    """
+    beta, residual, lower, upper, diagonal = vectors
+    own = np.empty(beta.size, running.dtype)
+    for t in range(beta.size):
+        own[t] = residual[t] - level
+    reason, steps, _, _, _ = pair_steps(
+        place, (beta, own, lower, upper, diagonal), rows, memory, None, None, None, ZERO, ZERO,
+        _NO_SOURCE, None, ZERO, tol, most,
+    )  # fmt: skip
+    return reason == OPTIMAL, steps
+
+
+@inner()
+def _steps_of_active(active, place, vectors, rows, memory, running, level, tol, most):
+    """The same of some samples, whose kernel values are gathered; the residual stays as it was."""
+    beta, residual, lower, upper, diagonal = vectors
+    first, m = place[1] - place[0], ZERO + active.size
+    block, work = np.empty(m * m, running.dtype), np.empty((4, m))
+    at, of_active = np.empty((2, m), np.int64), np.empty(m, np.float32)
+    for a in range(m):
+        t = active[a]
+        work[0, a], work[1, a], work[2, a], work[3, a] = beta[t], residual[t], lower[t], upper[t]
+        at[0, a], at[1, a], of_active[a] = a * m, 0, diagonal[t]
+        at_first, at_second = rows[0][t], rows[1][t] - first
+        for b in range(m):
+            u = active[b]
+            block[a * m + b] = memory[at_first + u] if u < first else memory[at_second + u]
+    near, steps = _steps_of_all(
+        (ZERO, m, ZERO, ZERO, place[4], place[5]), (work[0], work[1], work[2], work[3], of_active),
+        (at[0], at[1]), block, running, level, tol, most,
+    )  # fmt: skip
+    for a in range(m):
+        beta[active[a]] = work[0, a]
+    return near, steps

@@ -111,9 +111,9 @@ def solve_problems(
             beta[t] = coefficients[row, s]
         if begun is not None:
             _make_feasible(beta, lower, upper)
-        status, steps, computed = solve_one(
+        status, steps, computed = _solve_one(
             place, vectors, linear, rows, memory, on_demand, shared_at, ready, scratch, source,
-            features, limits, small, few, shrinking, counts[1, p], counts[2, p], False,
+            features, limits, small, few, shrinking, counts[1, p], counts[2, p],
         )  # fmt: skip
         for t in range(n):
             s, row = (place[0] + t, row_g) if t < first else (h_start + t - first, row_h)
@@ -193,14 +193,14 @@ def _make_feasible(beta, lower, upper):
 
 
 @inner()
-def solve_one(
+def _solve_one(
     place, vectors, linear, rows, memory, on_demand, shared_at, ready, scratch, source, features,
-    limits, small, few, shrinking, steps, computed, known,
+    limits, small, few, shrinking, steps, computed,
 ):  # fmt: skip
     """Steps and exact residuals in turn until the certificate agrees: status, steps, values.
 
-    `known` says that the residual is there, so that steps come first. The last of the `limits` are
-    the steps per sample, and at least, after which samples at rest are left out.
+    The last of the `limits` are the steps per sample, and at least, after which samples at rest are
+    left out.
     """
     beta, residual, lower, upper, diagonal = vectors
     tol, refine, max_steps, budget, per_sample, least_steps = limits
@@ -222,7 +222,7 @@ def solve_one(
     while True:
         if few is not None and n <= SMALL:
             residual_of_few(small[0], beta, linear, residual)
-        elif not known:
+        else:
             complete, free, fetched, values = _exact_residual(
                 place, beta, residual, linear, rows, memory, on_demand, shared_at, ready, free,
                 stop, source, features, fetched,
@@ -231,15 +231,15 @@ def solve_one(
             if not complete:
                 return HARD, steps, computed
         violation, level = violation_and_intercept(beta, residual, lower, upper)
-        if violation <= tol and refine and not known:
+        if violation <= tol and refine:
             refine, worst = False, np.inf
             tol = max(_EXACT_PART_OF_TOL * tol, _rounding_of_residual(beta, diagonal))
             budget = min(budget, (steps + _STEPS_PER_SAMPLE_TO_EXACT * n) * n)
-        if violation <= tol and not known:
+        if violation <= tol:
             return CONVERGED, steps, computed
         if steps >= max_steps:
             return STEP_LIMIT, steps, computed
-        if reason == OPTIMAL and all_moved and not known:  # but for what the steps' residual lacks
+        if reason == OPTIMAL and all_moved:  # but for what the steps' residual lacks
             passes += 1
             if not violation < worst or passes > _MAX_PASSES:
                 return HARD, steps, computed
@@ -248,7 +248,7 @@ def solve_one(
         if reason == TOO_MUCH or allowed <= 0:
             return HARD, steps, computed
         most = min(max_steps - steps, allowed, max(per_sample * n, least_steps))
-        target, known = constants.TARGET * tol, False
+        target = constants.TARGET * tol
         if few is not None and n <= SMALL:
             least = least_curvature(diagonal)
             reason, taken = steps_of_few(
@@ -317,8 +317,8 @@ def _exact_residual(
                 return False, free, fetched, computed
             fetched += count
             computed += values
-    _subtract(residual[:first], beta, memory, rows[0])
-    _subtract(residual[first:], beta, memory, rows[1])
+    subtract(residual[:first], beta, memory, rows[0])
+    subtract(residual[first:], beta, memory, rows[1])
     return True, free, fetched, computed
 
 
@@ -341,7 +341,7 @@ def _rounding_of_residual(beta, diagonal):
 
 
 @inner(fastmath={"contract", "nsz"})
-def _subtract(part, beta, memory, places):
+def subtract(part, beta, memory, places):
     """part −= Σ_t β_t · the values from places[t] on.
 
     Four rows at a time, so that the residual is read and written less often.

@@ -31,7 +31,7 @@ SMALL = 32
 _MOST_ACTIVE = 1024
 # Why the steps ended: within tol; at the limit; without memory for a row, or beyond the budget.
 OPTIMAL, LIMIT, TOO_MUCH = 0, 1, 2
-# A zero whose type is that of a count, see `solve_one`.
+# A zero whose type is that of a count, see `_solve_one`.
 ZERO = np.int64(0)
 _settled_samples = part_of(settled_samples)
 
@@ -155,6 +155,8 @@ def pair_steps(
     grow, shrink = np.empty(n, np.float32), np.empty(n, np.float32)
     gains, least = np.empty(n, np.float32), least_curvature(diagonal)
     least_single = np.float32(least * (LEAST_CURVATURE_SINGLE / LEAST_CURVATURE))
+    if memory.itemsize == 4:
+        least = np.float64(least_single)
     for t in range(n):
         grow[t] = 0.0 if beta[t] < upper[t] else -np.inf
         shrink[t] = 0.0 if beta[t] > lower[t] else np.inf
