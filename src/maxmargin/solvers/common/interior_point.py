@@ -19,6 +19,7 @@ import numpy as np
 from maxmargin import constants, optimality
 from maxmargin.compiled import inner, leaf, part_of
 from maxmargin.problem import Problem
+from maxmargin.solvers.common import reweighted_steps
 
 # Iterations at most: a solve that takes more has lost its way to rounding.
 _MOST_ITERATIONS = 60
@@ -32,6 +33,8 @@ _SETTLED = 0.25
 _WORTH_ROUNDING = 0.1
 
 _extremes = part_of(optimality.extremes)
+_cholesky = part_of(reweighted_steps.cholesky)
+_solve_factored = part_of(reweighted_steps.solve_factored)
 
 
 def steps_before(V: np.ndarray) -> int:
@@ -190,18 +193,7 @@ def _factorise(V, weights, scaled, factor):
     np.dot(scaled.T, V, factor)
     for k in range(rank):
         factor[k, k] += 1.0
-    for j in range(rank):
-        for k in range(j + 1):
-            total = factor[j, k]
-            for m in range(k):
-                total -= factor[j, m] * factor[k, m]
-            if k < j:
-                factor[j, k] = total / factor[k, k]
-            elif total > 0.0:
-                factor[j, j] = np.sqrt(total)
-            else:
-                return False
-    return True
+    return _cholesky(factor, rank)
 
 
 @inner()
@@ -210,15 +202,7 @@ def _solve(V, weights, factor, right):
     for i in range(right.size):
         right[i] *= weights[i]
     x = np.dot(V.T, right)
-    rank = x.size
-    for j in range(rank):
-        for m in range(j):
-            x[j] -= factor[j, m] * x[m]
-        x[j] /= factor[j, j]
-    for j in range(rank - 1, -1, -1):
-        for m in range(j + 1, rank):
-            x[j] -= factor[m, j] * x[m]
-        x[j] /= factor[j, j]
+    _solve_factored(factor, x.size, x)
     product = np.dot(V, x)
     for i in range(right.size):
         right[i] -= weights[i] * product[i]
