@@ -15,6 +15,7 @@ from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.optimality import certify, violation_and_levels, violation_of
 from maxmargin.problem import Problem
 from maxmargin.solvers import IRWLS
+from maxmargin.solvers.common.factors import StoredFactor
 from maxmargin.solvers.common.low_rank import sampled_factor
 from maxmargin.solvers.common.reweighted import (
     DenseSystem,
@@ -259,7 +260,7 @@ def test_a_truncated_factor_has_as_many_columns_as_it_may():
 def test_sum_of_products_is_kept_up_to_date():
     rng = np.random.default_rng(0)
     V, weights = rng.normal(size=(50, 4)), rng.uniform(1, 2, 50)
-    gram = _Gram(V)
+    gram = _Gram(StoredFactor(V))
     inside = np.arange(30)
     for change in (0, 1, 2, 3, 20):
         inside = np.arange(change, 30 + change)

@@ -13,7 +13,7 @@ ROUNDING_OF_SUM = 1e-14
 # Part of its range, or of the largest |β| where that is less, within which a β is put on its bound.
 ROUNDING_OF_BOUND = 1e-12
 # The fractional parts of its multiples are spread evenly, for any number of them.
-_GOLDEN = 0.6180339887498949
+GOLDEN = 0.6180339887498949
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +151,7 @@ def filled(linear, lower, upper, totals: tuple[float, ...]) -> np.ndarray:
     negative one; among equals they are scattered over the set, which may be in some order.
     """
     n = len(linear)
-    scattered = (np.arange(n) * _GOLDEN) % 1.0
+    scattered = (np.arange(n) * GOLDEN) % 1.0
     order = np.lexsort((scattered, -linear))
     if len(totals) == 1:
         totals = (max(totals[0], 0.0), min(totals[0], 0.0))

@@ -6,7 +6,8 @@ import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from maxmargin.kernels.interface import KernelMatrix
-from maxmargin.parallel import blas_threads
+from maxmargin.parallel import blas_threads, split
+from maxmargin.solvers.common.factors import LandmarkFactor
 
 # Candidates for the next columns of the factor.
 _BLOCK = 128
@@ -15,6 +16,15 @@ _PROBE_SAMPLES = 256
 _GROWTH = 2.5
 # First candidates for each column that is expected.
 _CANDIDATES_PER_COLUMN = 8
+# The part of the candidates for landmarks that may become landmarks: more would tell that other
+# samples are not represented by them.
+_MOST_OF_CANDIDATES = 0.5
+# Rows that are looked at together; what a sample that counts as represented lacks, in multiples of
+# the accuracy; the part of all samples that need not be; candidates for the first of their pivots.
+_ROWS_AT_ONCE = 8192
+_REPRESENTED = 10.0
+_FEW_FAR = 0.1
+_FIRST_FAR = 1024
 
 
 def sampled_factor(
@@ -44,11 +54,22 @@ def sampled_factor(
     expected = expected_rank(kernel, exact) if expected is None else expected
     if kernel.n > max_rank and expected > max_rank and not truncate:
         return None
-    V = np.zeros((kernel.n, 0))
     n_candidates = int(min(n_candidates, max(_BLOCK, _CANDIDATES_PER_COLUMN * expected)))
     step = -(-kernel.n // n_candidates)
     candidates = np.arange(0, kernel.n, step)
-    while rest.max() > tol:
+    return _complete(
+        kernel, np.zeros((kernel.n, 0)), rest, candidates, shift, tol, max_rank, truncate
+    )
+
+
+def _complete(
+    kernel, V, rest, candidates, shift: float, tol: float, max_rank: int, truncate: bool = False
+) -> np.ndarray | None:
+    """V with further columns, until no diagonal entry lacks more than `tol`.
+
+    `rest` is what they lack, and `candidates` are the samples that the first pivots come from.
+    """
+    while rest.max(initial=0.0) > tol:
         block = _block(kernel, candidates, shift) - V[candidates] @ V[candidates].T
         (pstrf,) = get_lapack_funcs(("pstrf",), (block,))
         factor, order, rank, _ = pstrf(np.asfortranarray(block), lower=1, tol=tol)
@@ -71,6 +92,44 @@ def sampled_factor(
         largest = np.argpartition(-rest, min(_BLOCK, kernel.n - 1))[:_BLOCK]
         candidates = largest[rest[largest] > tol]
     return V
+
+
+def landmark_factor(
+    kernel: KernelMatrix, max_rank: int, exact: float, n_candidates: int
+) -> LandmarkFactor | None:
+    """The same for very many samples, without an array of n · rank numbers.
+
+    The landmarks are pivots among some samples from all over the data. A pass over all samples
+    finds the few that they do not represent, and these have columns of their own. The entry of
+    one that is represented and one that is not lacks the root of that at most. None where the
+    rank is too high, or the samples that are not represented are not few.
+    """
+    shift = _shift(kernel)
+    diagonal = kernel.diagonal() + shift
+    tol = exact * diagonal.max()
+    if not tol > 0:
+        return None
+    candidates = np.arange(0, kernel.n, -(-kernel.n // n_candidates))
+    block = _block(kernel, candidates, shift)
+    (pstrf,) = get_lapack_funcs(("pstrf",), (block,))
+    factor, order, rank, _ = pstrf(np.asfortranarray(block), lower=1, tol=tol)
+    if not 0 < rank <= min(max_rank, _MOST_OF_CANDIDATES * len(candidates)):
+        return None
+    landmarks = candidates[order[:rank] - 1]
+    nothing = np.empty(0, np.int64), np.empty((0, 0))
+    near = LandmarkFactor(kernel, landmarks, np.tril(factor[:rank, :rank]), shift, *nothing)
+    rest = np.empty(kernel.n)
+    for part in split(kernel.n, _ROWS_AT_ONCE):
+        V = near.rows(np.arange(part.start, part.stop))
+        rest[part] = diagonal[part] - np.einsum("ij,ij->i", V, V)
+    far = np.flatnonzero(rest > _REPRESENTED * tol)
+    if len(far) > _FEW_FAR * kernel.n:
+        return None
+    first = np.argsort(-rest[far], kind="stable")[:_FIRST_FAR]
+    V = _complete(kernel.restrict(far), near.rows(far), rest[far], first, shift, tol, max_rank)
+    if V is None:
+        return None
+    return LandmarkFactor(kernel, landmarks, near.triangle, shift, far, V[:, rank:].copy())
 
 
 def lacking(kernel: KernelMatrix, V: np.ndarray) -> float:

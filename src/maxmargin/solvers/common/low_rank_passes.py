@@ -15,8 +15,14 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem, nearest_feasible, sums_of
+from maxmargin.solvers.common.factors import Factor, LandmarkFactor, as_factor
 from maxmargin.solvers.common.free_system import solve_free
-from maxmargin.solvers.common.low_rank import expected_rank, lacking, sampled_factor
+from maxmargin.solvers.common.low_rank import (
+    expected_rank,
+    lacking,
+    landmark_factor,
+    sampled_factor,
+)
 from maxmargin.solvers.common.reweighted import LowRankSystem, solve_stages
 from maxmargin.solvers.common.reweighted_block import ranges_of, tube_of, unit_of
 from maxmargin.solvers.common.reweighted_steps import (
@@ -31,6 +37,10 @@ _CANDIDATES = 1024
 _LEAST_ACCURACY = 1e-15
 _LACKS_AT_BOUND = 1e-3
 _PASSES = 4
+# Candidates for landmarks, at most, and what the factor that they make may lack, relative to the
+# diagonal, times the largest range of a β.
+_LANDMARK_CANDIDATES = 4096
+_LANDMARKS_LACK = 1e-7
 # What a rough factor may lack times the largest range of a β, which is also the last smoothing with
 # it, in units of p; and the most that it may lack, relative to the diagonal.
 _ROUGH_SMOOTHING = 0.08
@@ -88,10 +98,19 @@ def _factor(problem, cache_bytes: int, max_rank: int, expected, rough: bool = Fa
     return sampled_factor(problem.kernel, max_rank, accuracy, candidates, expected, truncate=rough)
 
 
+def landmarks_of(problem: Problem, cache_bytes: int) -> LandmarkFactor | None:
+    """V of very many samples, which is not stored."""
+    candidates = min(_LANDMARK_CANDIDATES, int(np.sqrt(cache_bytes / 24)))
+    accuracy = _LANDMARKS_LACK / max(1.0, _largest_range(problem))
+    return landmark_factor(
+        problem.kernel, constants.MAX_RANK, max(_LEAST_ACCURACY, accuracy), candidates
+    )
+
+
 def low_rank_passes(
     problem: Problem,
     tol: float,
-    V: np.ndarray,
+    V: np.ndarray | Factor,
     beta: np.ndarray,
     residual: np.ndarray,
     watch: Callable[[int, Callable | None], object],
@@ -102,9 +121,10 @@ def low_rank_passes(
     `state()` gives violation, objective, β and intercept. If it returns something, the passes end.
     """
     stopped: list[bool] = []
+    V = as_factor(V)
 
     def state_of(now: np.ndarray) -> tuple[float, float, np.ndarray, float]:
-        errors = linear - V @ (V.T @ now)
+        errors = linear - V.times(V.sums(now))
         violation, levels = violation_of(problem, now, errors)
         return violation, problem.objective(now, errors), now, sum(levels) / len(levels)
 
@@ -118,11 +138,11 @@ def low_rank_passes(
         violation, levels = violation_of(problem, beta, residual)
         if violation <= constants.TARGET * tol or stopped:
             break
-        linear = residual + V @ (V.T @ beta)
+        linear = residual + V.times(V.sums(beta))
         tube = tube_of(problem, beta, levels, violation)
         system = LowRankSystem(V, linear, problem.lower, problem.upper, beta, *tube)
         b, ranges = sum(levels) / len(levels), ranges_of(problem)
-        smoothings = (_first_smoothing(problem, ranges, violation), last_smoothing)
+        smoothings = (first_smoothing(problem, ranges, violation), last_smoothing)
         new = solve_stages(system, ranges, 0.0, beta, b, smoothings, watched)
         better = None if new is None else _accept(problem, tol, beta, residual, new)
         if better is not None:
@@ -156,14 +176,14 @@ def rough_pass(
     tube = tube_of(problem, beta, levels, violation)
     system = LowRankSystem(V, linear, problem.lower, problem.upper, beta, *tube)
     b, ranges = sum(levels) / len(levels), ranges_of(problem)
-    smoothings = (_first_smoothing(problem, ranges, violation), weakest * float(np.median(ranges)))
+    smoothings = (first_smoothing(problem, ranges, violation), weakest * float(np.median(ranges)))
     new = solve_stages(
         system, ranges, weakest, beta, b, smoothings, lambda steps, now: watch(steps)
     )
-    return None if new is None else _moved(problem, beta, residual, new)
+    return None if new is None else moved(problem, beta, residual, new)
 
 
-def _first_smoothing(problem: Problem, ranges: np.ndarray, violation: float) -> float:
+def first_smoothing(problem: Problem, ranges: np.ndarray, violation: float) -> float:
     """The smoothing width to begin with: so large that the first systems have some regularity.
 
     With the weights of a large C they have none, and a start far from the solution takes
@@ -177,16 +197,16 @@ def _first_smoothing(problem: Problem, ranges: np.ndarray, violation: float) -> 
 
 
 def _accept(problem, tol, beta, residual, new) -> tuple[np.ndarray, np.ndarray] | None:
-    """As `_moved`, and then the free samples exactly."""
-    moved = _moved(problem, beta, residual, new)
-    if moved is None or violation_of(problem, *moved)[0] <= 0.1 * tol:
-        return moved
-    new, residual = moved
+    """As `moved`, and then the free samples exactly."""
+    found = moved(problem, beta, residual, new)
+    if found is None or violation_of(problem, *found)[0] <= 0.1 * tol:
+        return found
+    new, residual = found
     solved = solve_free(problem, new, residual, constants.MAX_RANK)
     return solved, residual - _effect(problem, solved - new)
 
 
-def _moved(problem, beta, residual, new) -> tuple[np.ndarray, np.ndarray] | None:
+def moved(problem, beta, residual, new) -> tuple[np.ndarray, np.ndarray] | None:
     """The new β, with the sums of the old, and its residual, if the objective falls."""
     if not np.isfinite(new).all():  # a system that rounding left without a solution
         return None

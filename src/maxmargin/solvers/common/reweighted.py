@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from maxmargin.parallel import blas_threads, run_blocks, split
+from maxmargin.parallel import blas_threads
 from maxmargin.solvers.common.bordered import BorderedSystem, Cholesky, solve_multipliers
+from maxmargin.solvers.common.factors import Factor, as_factor
 from maxmargin.solvers.common.reweighted_steps import (
     FEW_CHANGES,
     INTERCEPT_STEP,
@@ -27,8 +28,6 @@ from maxmargin.solvers.common.reweighted_steps import (
 _STEPS_PER_STAGE = 100
 # Part of the rows of K up to which they are sooner gathered than all of them read.
 _FEW_ROWS = 0.3
-# Rows of V that one thread multiplies at a time.
-_ROWS_OF_V = 2048
 # Rows of V may come and go this often, as a part of those that count, before VᵀV is summed anew.
 _UPDATES = 0.5
 
@@ -43,9 +42,11 @@ class _System(ABC):
     ----------
     point : β, or what stands for it
     f : Kβ
+    b : the intercept after the last stage
     """
 
     steps_per_call = 1
+    b = 0.0
     point: np.ndarray
     f: np.ndarray
 
@@ -206,91 +207,89 @@ class DenseSystem(_System):
 
 
 class LowRankSystem(_System):
-    """The same with K = VVᵀ: the point is w = Vᵀβ, as if V were features of a linear SVM."""
+    """The same with K = VVᵀ: the point is w = Vᵀβ, as if V were features of a linear SVM.
+
+    Any other w may be the start, since the steps see nothing of β but its sum, `total`.
+    """
 
     def __init__(
-        self, V: np.ndarray, linear, lower, upper, beta: np.ndarray, epsilon: float = 0.0,
-        norm_limit: float | None = None,
+        self, V: np.ndarray | Factor, linear, lower, upper, beta: np.ndarray, epsilon: float = 0.0,
+        norm_limit: float | None = None, start: np.ndarray | None = None,
+        total: float | None = None,
     ):  # fmt: skip
         super().__init__(linear, lower, upper, beta, epsilon, norm_limit)
-        self.V, self._gram, self._inner = V, _Gram(V), _InnerProducts()
-        self.point, self.f = self._point_of(beta)
-        self._bounded, self._w_bounded = beta, self.point
+        self.total = self.total if total is None else total
+        self.V = as_factor(V)
+        self._gram, self._inner = _Gram(self.V), _InnerProducts()
+        self._bounded, self._w_bounded = beta, self.V.sums(beta)
+        self.point = self._w_bounded if start is None else start
+        self.f = self.V.times(self.point)
 
     def _product(self, one, other, image):
         return one @ other
 
     def _point_of(self, beta):
-        w = _sums(self.V, beta)
-        return w, _times(self.V, w)
+        w = self._w_of(beta)
+        return w, self.V.times(w)
 
     def _solve_inside(self, inside, bounded, rest, inverse_weights, right, columns):
-        if len(inside) > self.V.shape[1]:
-            return self._by_lemma(inside, bounded, rest, inverse_weights, right, columns)
-        V, w = self.V[inside], self._w_of(bounded)
+        w = self._w_of(bounded)
+        if len(inside) > self.V.rank:
+            return self._by_lemma(inside, w, rest, inverse_weights, right, columns)
+        V = self.V.rows(inside)
         multipliers = self._by_kernel(
             self._inner.of(inside, V), inside, rest, inverse_weights, right[inside] - V @ w, columns
         )
         w = w + self._beta[inside] @ V
-        return w, _times(self.V, w), multipliers
+        return w, self.V.times(w), multipliers
 
     def _w_of(self, bounded: np.ndarray) -> np.ndarray:
         """Vᵀβ of the samples at a bound, from the last where few have met one or left it since."""
-        changed = np.flatnonzero(bounded != self._bounded)
-        if len(changed) < _FEW_ROWS * len(bounded):
-            move = (bounded - self._bounded)[changed]
-            self._w_bounded = self._w_bounded + move @ self.V[changed]
+        move = bounded - self._bounded
+        if np.count_nonzero(move) < _FEW_ROWS * len(bounded):
+            self._w_bounded = self._w_bounded + self.V.sums(move)
         else:
-            self._w_bounded = _sums(self.V, bounded)
+            self._w_bounded = self.V.sums(bounded)
         self._bounded = bounded
         return self._w_bounded
 
-    def _by_lemma(self, inside, bounded, rest, inverse_weights, right, columns):
+    def _by_lemma(self, inside, w_bounded, rest, inverse_weights, right, columns):
         """w = (1 + VᵀAV)⁻¹ (Vᵀ(bounded + A right) − b VᵀA1), A the weights of those inside.
 
         With Σ|β| fixed, − ε VᵀA side is added to it.
         """
-        weights = np.zeros(len(bounded))
-        weights[inside] = 1.0 / inverse_weights[inside]
+        weights, right = 1.0 / inverse_weights[inside], right[inside]
+        columns = [column[inside] for column in columns]
         system = self._gram.of(inside, 1.0 / inverse_weights)
         system[np.diag_indices_from(system)] += 1.0
-        rights = [_sums(self.V, bounded + weights * right)]
-        rights += [_sums(self.V, weights * column) for column in columns]
+        rights = [self._sums_inside(inside, weights * one) for one in (right, *columns)]
+        rights[0] += w_bounded
         solved = Cholesky(system).solve(np.column_stack(rights)).T
-        f_right, *f_columns = (_times(self.V, one) for one in solved)
+        f_right, *f_columns = (self.V.times(one, inside) for one in solved)
         left = [weights * (column - f) for column, f in zip(columns, f_columns)]
         multipliers = solve_multipliers(
             np.array([[column @ one for one in left] for column in columns]),
             np.array([(weights * column) @ (right - f_right) for column in columns]) - rest,
         )
-        f = f_right - sum(m * one for m, one in zip(multipliers, f_columns))
-        rest_of = right - f - sum(m * column for m, column in zip(multipliers, columns))
-        self._beta[inside] = (weights * rest_of)[inside]
-        return solved[0] - multipliers @ solved[1:], f, multipliers
+        w = solved[0] - multipliers @ solved[1:]
+        f = self.V.times(w)
+        rest_of = right - f[inside] - sum(m * column for m, column in zip(multipliers, columns))
+        self._beta[inside] = weights * rest_of
+        return w, f, multipliers
 
-
-# One vector at a time: BLAS multiplies two of them, as a matrix, three times as slowly. The parts
-# are the same whatever the number of threads, and so are the bits.
-
-
-def _sums(V: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Vᵀx, on the session's threads."""
-    parts = split(len(V), _ROWS_OF_V)
-    return np.sum(run_blocks(lambda rows: x[rows] @ V[rows], parts), axis=0)
-
-
-def _times(V: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Vx, on the session's threads."""
-    return np.concatenate(run_blocks(lambda rows: V[rows] @ x, split(len(V), _ROWS_OF_V)))
+    def _sums_inside(self, inside: np.ndarray, values: np.ndarray) -> np.ndarray:
+        x = np.zeros(self.V.n)
+        x[inside] = values
+        return self.V.sums(x)
 
 
 class _Gram:
     """VᵀAV of the samples inside, kept up to date where few of them come or go."""
 
-    def __init__(self, V: np.ndarray):
+    def __init__(self, V: Factor):
         self.V = V
-        self._inside = np.zeros(len(V), bool)
-        self._shares = np.zeros(len(V))
+        self._inside = np.zeros(V.n, bool)
+        self._shares = np.zeros(V.n)
         self._sum: np.ndarray = np.zeros((0, 0))
         self._updates = 0
 
@@ -298,24 +297,18 @@ class _Gram:
         # The weights of all stages are the same but for a constant, which is kept out of the sum.
         scale = weights.max()
         shares = weights / scale
-        now = np.zeros(len(self.V), bool)
+        now = np.zeros(self.V.n, bool)
         now[inside] = True
         changed = np.flatnonzero(now != self._inside)
         self._updates += len(changed)
         if self._updates > _UPDATES * len(inside) or not np.allclose(shares, self._shares):
-            self._sum, self._updates, self._shares = self._weighted(inside, shares), 0, shares
+            self._sum, self._updates, self._shares = self.V.gram(inside, shares[inside]), 0, shares
         else:
             come, gone = changed[now[changed]], changed[~now[changed]]
-            self._sum += self._weighted(come, self._shares)
-            self._sum -= self._weighted(gone, self._shares)
+            self._sum += self.V.gram(come, self._shares[come])
+            self._sum -= self.V.gram(gone, self._shares[gone])
         self._inside = now
         return self._sum * scale
-
-    def _weighted(self, index: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """VᵀAV of the samples `index`, as a product with itself: half the work by symmetry."""
-        V = self.V[index] * np.sqrt(weights[index, np.newaxis])
-        with blas_threads(V.size * V.shape[1]):
-            return V.T @ V
 
 
 class _InnerProducts:
@@ -345,12 +338,13 @@ def solve_stages(
     b: float,
     smoothings: tuple[float, float],
     watch: Callable[[int, np.ndarray | None], object],
+    rough: bool = False,
 ) -> np.ndarray | None:
     """β after stages whose smoothing width δ falls from the first value to the last.
 
     `watch(steps, β)` is called between blocks of steps, with β at the end of a stage
-    only; if it returns something the stages end there. None where the system is
-    not positive definite.
+    only; if it returns something the stages end there. With `rough`, the sets of the last
+    stage need not settle either. None where the system is not positive definite.
     """
     smoothing, last_smoothing = max(smoothings), smoothings[1]
     centre, target = beta.copy(), beta.copy()
@@ -362,7 +356,7 @@ def solve_stages(
         while not (settled or stop) and taken < _STEPS_PER_STAGE:
             limit = min(system.steps_per_call, _STEPS_PER_STAGE - taken)
             b, steps, settled, definite = system.stage(
-                inverse_weights, centre, b, limit, smoothing <= last_smoothing
+                inverse_weights, centre, b, limit, smoothing <= last_smoothing and not rough
             )
             taken += steps
             if not definite:
@@ -373,6 +367,7 @@ def solve_stages(
             system.epsilon, u, target, side,
         )  # fmt: skip
         stop = stop or watch(0, target)
+        system.b = b
         if stop or smoothing <= last_smoothing:
             inside = np.flatnonzero(side)
             if settled:

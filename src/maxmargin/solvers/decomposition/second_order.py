@@ -18,8 +18,11 @@ from maxmargin import constants
 from maxmargin.optimality import violation_of
 from maxmargin.solvers.common import costs
 from maxmargin.solvers.common.active_set import ActiveSet
+from maxmargin.solvers.common.factors import Factor, LandmarkFactor, as_factor
+from maxmargin.solvers.common.low_rank_levels import solve_levels
 from maxmargin.solvers.common.low_rank_passes import (
     factor_of,
+    landmarks_of,
     low_rank_passes,
     rank_of,
     rough_accuracy,
@@ -43,6 +46,11 @@ _FAR_VIOLATION = 0.8
 # Where a low-rank solution was needed once, the rest is not left to SMO steps for long: the part
 # of its cost that they may take.
 _PATIENCE_AGAIN = 0.1
+# Of very many samples, the part of a low-rank solution's cost after which the violators that are
+# left tell what rounds will cost; and the violation, in units of p, from which on parts of the
+# samples are solved first.
+_LEAST_PATIENCE = 0.02
+_FAR_FOR_LEVELS = 0.1
 # The free set must have settled: at most this part of it may have changed since the last look.
 _STABLE = 0.15
 # A Newton step this many times cheaper than the rounds since the last is tried in any case.
@@ -79,6 +87,8 @@ class SecondOrder:
         self._rough_rank: float | None = None
         self._rough_tried = False
         self._has_looked = False
+        self._landmarks: LandmarkFactor | None = None
+        self._landmarks_tried = False
         self._last_free: np.ndarray | None = None
         self._looked_at = 0.0
 
@@ -127,7 +137,10 @@ class SecondOrder:
         rank = min(self._rank or _EXPECTED_RANK, active.n)
 
         def due(n: int) -> bool:
-            return self._since_low_rank > patience * costs.low_rank_solution(n, rank)
+            cost = patience * costs.low_rank_solution(n, rank)
+            if n < constants.MANY_SAMPLES or self._since_low_rank < _LEAST_PATIENCE * cost:
+                return self._since_low_rank > cost
+            return self._since_low_rank + _cost_of_violators(active) > cost
 
         # To count those that would be left takes a pass over the samples.
         possible = self._low_rank_possible and active.n < self._low_rank_below
@@ -241,14 +254,17 @@ class SecondOrder:
             self._has_looked, self._rank = True, expected
             if not self._low_rank_due(active, may_shrink):
                 return False  # not yet, now that the rank is known better
-        V = factor_of(problem, active.cache_bytes, expected=expected)
+        V = self._factor(active, expected)
         if V is None:  # fewer samples may still have one: up to so many that have any rank
             self._low_rank_below = max(active.n / 2, min(active.n, constants.MAX_RANK + 1))
             self._rank = constants.MAX_RANK
             return False
-        self._rank = V.shape[1]
         self._since_low_rank = 0.0
         active.make_exact()
+        if isinstance(V, LandmarkFactor):
+            V = self._levels(active, V, may_shrink, count_steps)
+            problem = active.problem
+        self._rank = V.rank
         # What the samples outside the active set contribute stands in the residual.
         beta, residual, self._low_rank_possible = low_rank_passes(
             problem, active.tol, V, active.beta, active.residual,
@@ -257,6 +273,45 @@ class SecondOrder:
         active.move_to(beta, residual)
         self.taken.append("low-rank IRWLS")
         return True
+
+    def _factor(self, active: ActiveSet, expected: float | None) -> Factor | None:
+        """V of the active samples; of very many it is made of landmarks and kept for later."""
+        stored = active.n < constants.MANY_SAMPLES or active.whole.kernel.product_without_values
+        if not (stored or self._landmarks_tried):
+            self._landmarks = landmarks_of(active.whole, active.cache_bytes)
+            self._landmarks_tried = True
+        if self._landmarks is not None:
+            return self._landmarks.restrict(active.index)
+        V = factor_of(active.problem, active.cache_bytes, expected=expected)
+        return None if V is None else as_factor(V)
+
+    def _levels(
+        self, active: ActiveSet, V: LandmarkFactor, may_shrink: bool, count_steps
+    ) -> LandmarkFactor:
+        """Far from the solution, begin with parts of the samples; V of those still active."""
+        problem, before = active.problem, active.index
+        violation, _ = active.violation_and_intercept()
+        far = violation > _FAR_FOR_LEVELS * unit_of(problem)
+        if not far or active.n < constants.MANY_SAMPLES or problem.by_sign:
+            return V
+        found = solve_levels(
+            problem, V, active.tol, active.cache_bytes, active.beta, active.residual, count_steps
+        )
+        if found is None:
+            return V
+        active.move_to(*found)
+        self.taken.append("levels")
+        if may_shrink and active.shrink():
+            return V.restrict(np.searchsorted(before, active.index))
+        return V
+
+
+def _cost_of_violators(active: ActiveSet) -> float:
+    """What rounds will cost at least: each violator moves, and its row over all is computed."""
+    problem, beta, residual = active.problem, active.beta, active.residual
+    _, levels = violation_of(problem, beta, residual)
+    still = active.n - int(np.sum(settled(problem, beta, residual, levels, -active.tol)))
+    return costs.exact_residual(active.n, still)
 
 
 def _may_move(
