@@ -74,6 +74,17 @@ def test_no_solution_leaves_beta_alone():
     assert not found and (beta == 7.0).all()
 
 
+@pytest.mark.parametrize("C", [1e-6, 1.0, 1e12])
+def test_a_tolerance_below_rounding_is_no_error(C):
+    """Slacks and multipliers become zero on the way."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), C * np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    beta = np.zeros(60)
+    lower, upper = np.minimum(y, 0), np.maximum(y, 0)
+    _, found = interior_point(X, np.sign(y), lower, upper, 0.0, 0.0, 1e-30, 100, beta)
+    assert not found and not beta.any()
+
+
 def test_a_limit_of_iterations_ends_it():
     X = np.random.default_rng(0).normal(size=(50, 3))
     y = np.where(X[:, 1] > 0.3, 1.0, -1.0)

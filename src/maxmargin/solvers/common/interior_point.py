@@ -32,6 +32,8 @@ _SETTLED = 0.25
 # Complementarity, in parts of tol times the largest range of a β, from which on β is rounded.
 _WORTH_ROUNDING = 0.1
 
+# Divisions follow NumPy's rules, not Python's: a β that rounding puts on its bound makes a number
+# infinite, and no factor or step comes of it.
 _extremes = part_of(optimality.extremes)
 _cholesky = part_of(reweighted_steps.cholesky)
 _solve_factored = part_of(reweighted_steps.solve_factored)
@@ -58,7 +60,7 @@ def by_interior_point(
     )[0]
 
 
-@leaf()
+@leaf(error_model="numpy")
 def interior_point(V, linear, lower, upper, epsilon, total, tol, max_iter, beta):
     """Minimise ½‖Vᵀβ‖² − pᵀβ + ε‖β‖₁ for lower ≤ β ≤ upper and Σβ = total.
 
@@ -112,7 +114,7 @@ def interior_point(V, linear, lower, upper, epsilon, total, tol, max_iter, beta)
     return min(max_iter, _MOST_ITERATIONS), False
 
 
-@inner()
+@inner(error_model="numpy")
 def _correct(direction, goal, goals):
     """The goals of the corrector: less what the predictor's step would add to each product."""
     for k in range(2):
@@ -121,7 +123,7 @@ def _correct(direction, goal, goals):
             goals[1, k, i] = goal + direction[2, k, i] * direction[0, k, i]
 
 
-@inner()
+@inner(error_model="numpy")
 def _move(point, step, direction):
     for m in range(3):
         for k in range(2):
@@ -129,7 +131,7 @@ def _move(point, step, direction):
                 point[m, k, i] += step * direction[m, k, i]
 
 
-@inner()
+@inner(error_model="numpy")
 def _residual(V, linear, beta, residual):
     """p − VVᵀβ."""
     product = np.dot(V, np.dot(V.T, beta))
@@ -137,7 +139,7 @@ def _residual(V, linear, beta, residual):
         residual[i] = linear[i] - product[i]
 
 
-@inner()
+@inner(error_model="numpy")
 def _start(V, linear, bounds, point, residual):
     """Both parts in the middle of their range, and multipliers of the size of p: the intercept."""
     n, unit = linear.size, 0.0
@@ -158,7 +160,7 @@ def _start(V, linear, bounds, point, residual):
     return intercept
 
 
-@inner()
+@inner(error_model="numpy")
 def _complementarity(point, bounds):
     """The mean product of a multiplier and the distance from its bound."""
     total, count = 0.0, 0
@@ -171,7 +173,7 @@ def _complementarity(point, bounds):
     return total / count
 
 
-@inner()
+@inner(error_model="numpy")
 def _weigh(point, bounds, weights):
     """How far each part of β moves with its residual; then the sums of both parts."""
     for i in range(bounds.shape[1]):
@@ -183,7 +185,7 @@ def _weigh(point, bounds, weights):
         weights[2, i] = weights[0, i] + weights[1, i]
 
 
-@inner()
+@inner(error_model="numpy")
 def _factorise(V, weights, scaled, factor):
     """The Cholesky factor of I + VᵀWV; False where rounding leaves it indefinite."""
     n, rank = V.shape
@@ -196,7 +198,7 @@ def _factorise(V, weights, scaled, factor):
     return _cholesky(factor, rank)
 
 
-@inner()
+@inner(error_model="numpy")
 def _solve(V, weights, factor, right):
     """right = W (I + VVᵀW)⁻¹ right, by the Sherman–Morrison–Woodbury formula."""
     for i in range(right.size):
@@ -208,7 +210,7 @@ def _solve(V, weights, factor, right):
         right[i] -= weights[i] * product[i]
 
 
-@inner()
+@inner(error_model="numpy")
 def _direct(V, system, point, bounds, residual, level, fixed, goals, direction):
     """The Newton direction towards the goals of all products; returns that of the intercept.
 
@@ -248,7 +250,7 @@ def _direct(V, system, point, bounds, residual, level, fixed, goals, direction):
     return shift
 
 
-@inner()
+@inner(error_model="numpy")
 def _step_length(point, bounds, direction):
     """The longest step, up to 1, that leaves β within its bounds and no multiplier negative."""
     step = 1.0
@@ -264,7 +266,7 @@ def _step_length(point, bounds, direction):
     return step
 
 
-@inner()
+@inner(error_model="numpy")
 def _goal(point, bounds, direction, step, mu):
     """The complementarity to aim at: the less, the closer the predictor comes to none."""
     total, count = 0.0, 0
@@ -278,7 +280,7 @@ def _goal(point, bounds, direction, step, mu):
     return mu * (total / (count * mu)) ** 3
 
 
-@inner()
+@inner(error_model="numpy")
 def _round(V, linear, lower, upper, epsilon, total, point, residual, level, tol, out):
     """Put β on bounds and zeros where the residual says so; whether it is a solution then."""
     new, after = out[0, 0], out[0, 1]
