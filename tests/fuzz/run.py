@@ -28,11 +28,15 @@ _LARGEST_SINGLE = 1e18
 
 @contextmanager
 def paths_of_large_problems(wanted: bool):
-    """Float32 kernel rows and factors of low rank for problems of any size."""
+    """Float32 kernel rows, factors of low rank and interior points for problems of any size."""
     from maxmargin import constants
     from maxmargin.solvers.irwls import solver as irwls
 
-    changes = [(constants, "DOUBLE_PRECISION_BYTES", 0), (irwls, "_LOW_RANK_SAMPLES", 10)]
+    changes = [
+        (constants, "DOUBLE_PRECISION_BYTES", 0),
+        (constants, "STEPS_BEFORE_INTERIOR_POINT", 1),
+        (irwls, "_LOW_RANK_SAMPLES", 10),
+    ]
     before = [getattr(module, name) for module, name, _ in changes]
     try:
         for module, name, value in changes if wanted else []:
