@@ -28,7 +28,7 @@ _KERNELS = {
 _LIBSVM_KERNELS = {theirs: ours for ours, (theirs, _) in _KERNELS.items()}
 # LIBSVM's names of the models are those of our formulations.
 SVM_TYPES = {kind._formulation: kind for kind in MODELS.values()}
-# Keys that the header of a model must have, those that a classifier must have too, and all keys.
+# Keys that the header of any model must have, further keys of a classifier, and all keys.
 _REQUIRED = ("svm_type", "kernel_type", "nr_class", "total_sv", "rho")
 _OF_CLASSES = ("label", "nr_sv")
 _ALLOWED = (

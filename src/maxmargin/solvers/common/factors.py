@@ -11,9 +11,9 @@ from scipy.linalg import get_blas_funcs, solve_triangular
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import blas_threads, run_blocks, split
 
-# Rows of V that one thread multiplies at a time, and those that are made of landmarks at a time.
+# Rows of V that one thread multiplies at a time, and rows that are made of landmarks at a time.
 _ROWS_OF_V = 2048
-_ROWS_AT_ONCE = 8192
+ROWS_AT_ONCE = 8192
 # Part of the rows of V up to which they are sooner gathered than all of them read.
 _FEW_ROWS = 0.3
 
@@ -21,7 +21,7 @@ _FEW_ROWS = 0.3
 def _gram(rows_of: Callable, index: np.ndarray, weights: np.ndarray, rank: int) -> np.ndarray:
     """VᵀAV of some rows, as a product with itself: half the work by symmetry."""
     total = np.zeros((rank, rank))
-    for part in split(len(index), _ROWS_AT_ONCE):
+    for part in split(len(index), ROWS_AT_ONCE):
         V = rows_of(index[part]) * np.sqrt(weights[part, np.newaxis])
         with blas_threads(V.size * rank):
             total += V.T @ V
@@ -124,11 +124,11 @@ class LandmarkFactor(Factor):
     def _numbers(self, index: np.ndarray) -> np.ndarray:
         return index if self.index is None else self.index[index]
 
-    def _far_ones(self, index: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
+    def _far_samples(self, index: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
         """Which of these samples have further columns, and where."""
         place = self._place[index]
-        those = np.flatnonzero(place >= 0)
-        return those, place[those]
+        which = np.flatnonzero(place >= 0)
+        return which, place[which]
 
     def near_rows(self, index: np.ndarray) -> np.ndarray:
         """The columns that all samples have."""
@@ -140,19 +140,19 @@ class LandmarkFactor(Factor):
 
     def rows(self, index):
         V = np.zeros((len(index), self.rank))
-        for part in split(len(index), _ROWS_AT_ONCE):
+        for part in split(len(index), ROWS_AT_ONCE):
             V[part, : self._near] = self.near_rows(index[part])
-        those, place = self._far_ones(index)
-        V[those, self._near :] = self.columns[place]
+        which, place = self._far_samples(index)
+        V[which, self._near :] = self.columns[place]
         return V
 
     def sums(self, x):
         index = np.flatnonzero(x)
         values = self.kernel.multiply(self._numbers(index), x[index], self.landmarks, precise=True)
         values += self.shift * x[index].sum()
-        those, place = self._far_ones(index)
+        which, place = self._far_samples(index)
         near = solve_triangular(self.triangle, values, lower=True, check_finite=False)
-        return np.concatenate([near, x[index[those]] @ self.columns[place]])
+        return np.concatenate([near, x[index[which]] @ self.columns[place]])
 
     def times(self, w, index=None):
         near = w[: self._near]
@@ -162,17 +162,17 @@ class LandmarkFactor(Factor):
         of = self.index if index is None else self._numbers(index)
         f = self.kernel.multiply(self.landmarks, coefficients, of, precise=True)
         f += self.shift * coefficients.sum()
-        those, place = self._far_ones(slice(None) if index is None else index)
-        f[those] += self.columns[place] @ w[self._near :]
+        which, place = self._far_samples(slice(None) if index is None else index)
+        f[which] += self.columns[place] @ w[self._near :]
         return f
 
     def gram(self, index, weights):
         near, total = slice(0, self._near), np.zeros((self.rank, self.rank))
         total[near, near] = _gram(self.near_rows, index, weights, self._near)
-        those, place = self._far_ones(index)
-        weighted = self.columns[place] * weights[those, np.newaxis]
+        which, place = self._far_samples(index)
+        weighted = self.columns[place] * weights[which, np.newaxis]
         further = slice(self._near, self.rank)
-        total[near, further] = self.near_rows(index[those]).T @ weighted
+        total[near, further] = self.near_rows(index[which]).T @ weighted
         total[further, near] = total[near, further].T
         total[further, further] = self.columns[place].T @ weighted
         return total

@@ -7,7 +7,7 @@ from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import blas_threads, split
-from maxmargin.solvers.common.factors import LandmarkFactor
+from maxmargin.solvers.common.factors import ROWS_AT_ONCE, LandmarkFactor
 
 # Candidates for the next columns of the factor.
 _BLOCK = 128
@@ -19,9 +19,8 @@ _CANDIDATES_PER_COLUMN = 8
 # The part of the candidates for landmarks that may become landmarks: more would tell that other
 # samples are not represented by them.
 _MOST_OF_CANDIDATES = 0.5
-# Rows that are looked at together; what a sample that counts as represented lacks, in multiples of
-# the accuracy; the part of all samples that need not be; candidates for the first of their pivots.
-_ROWS_AT_ONCE = 8192
+# What a sample that counts as represented may lack, in multiples of the accuracy; the part of all
+# samples that need not be represented; candidates for the first of their pivots.
 _REPRESENTED = 10.0
 _FEW_FAR = 0.1
 _FIRST_FAR = 1024
@@ -119,7 +118,7 @@ def landmark_factor(
     nothing = np.empty(0, np.int64), np.empty((0, 0))
     near = LandmarkFactor(kernel, landmarks, np.tril(factor[:rank, :rank]), shift, *nothing)
     rest = np.empty(kernel.n)
-    for part in split(kernel.n, _ROWS_AT_ONCE):
+    for part in split(kernel.n, ROWS_AT_ONCE):
         V = near.rows(np.arange(part.start, part.stop))
         rest[part] = diagonal[part] - np.einsum("ij,ij->i", V, V)
     far = np.flatnonzero(rest > _REPRESENTED * tol)

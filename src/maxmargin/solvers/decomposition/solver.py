@@ -104,8 +104,11 @@ class _BlockRun(CertifiedRun):
         tol = constants.TARGET * self.run.tol * (_REFINED_TOL if self.refines else 1.0)
         limit = constants.STEPS_PER_ROUND - self.run.start_steps
         limit = max(constants.STEPS_PER_SAMPLE * problem.n, limit)
-        features = None if self.refines or problem.by_sign else problem.kernel.few_features()
-        if features is not None and not self.run.start_steps:
+        features = None
+        # A batch that took steps before has tried the interior-point method as well.
+        if not (self.refines or problem.by_sign or self.run.start_steps):
+            features = problem.kernel.few_features()
+        if features is not None:
             limit = steps_before(features)
         beta, residual, self.n_iter = steps_in_memory(
             problem, self.run, K, tol, min(limit, self.monitor.iterations_left(0))

@@ -30,11 +30,12 @@ from maxmargin.solvers.pairs.steps import SMALL
 _FEW_SAMPLES = 64
 # Samples of a problem up to which SMO steps without working sets are the faster way: of few
 # features, of many, whose values within a group are all computed, and of one problem alone, which
-# more than one thread could work on; four times as many with a linear kernel of few features.
+# more than one thread could work on; the last are of a linear kernel with few features.
 # (benchmarks/classes.py, benchmarks/small.py)
 _MOST_SAMPLES = 32_768
 _MOST_SAMPLES_WIDE = 8192
 _MOST_SAMPLES_ALONE = 1024
+_MOST_SAMPLES_FEW_FEATURES = 4096
 # Kernel matrix of one problem of many features up to which all of it is computed at once, half by
 # symmetry. (benchmarks/everyday.py)
 _BYTES_AT_ONCE = 2**25
@@ -133,7 +134,7 @@ def worth_it(batch: Batch, memory: int) -> bool:
     rows = 8 * largest * _FEWEST_ROWS * n_threads()
     most = _MOST_SAMPLES_WIDE if batch.wide else _MOST_SAMPLES
     if len(sizes) == 1:
-        most = _MOST_SAMPLES_ALONE * (4 if batch.few_features else 1)
+        most = _MOST_SAMPLES_FEW_FEATURES if batch.few_features else _MOST_SAMPLES_ALONE
     return largest <= most and rows <= memory // 2
 
 
