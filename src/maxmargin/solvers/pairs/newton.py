@@ -13,7 +13,7 @@ import numpy as np
 
 from maxmargin import constants
 from maxmargin.compiled import inner, part_of
-from maxmargin.solvers.common import reweighted_steps
+from maxmargin.solvers.common import costs, reweighted_steps
 
 # Systems that are solved at most, each without the samples that the one before put beyond a bound.
 _MAX_SYSTEMS = 3
@@ -22,6 +22,7 @@ _RIDGE = 1e-13
 # Of a step, whatever its size, in nanoseconds: there is no interpreter around it.
 _COST_OF_STEP = 2e4
 
+_newton_step = inner()(costs.newton_step)
 _cholesky = part_of(reweighted_steps.cholesky)
 _solve_factored = part_of(reweighted_steps.solve_factored)
 _dot = part_of(reweighted_steps.dot)
@@ -40,10 +41,8 @@ def free_samples(beta, lower, upper):
 
 @inner()
 def cost_of_newton_step(n_free, n):
-    """Nanoseconds of a step that solves one system, as in `solvers/common/costs.py`."""
-    factorisation = constants.COST_OF_NEWTON_FLOP * n_free**3 / 3
-    values = constants.COST_OF_GATHERING * n_free + constants.COST_OF_UPDATE * n
-    return _COST_OF_STEP + factorisation + n_free * values
+    """Nanoseconds of a step that solves one system, without the interpreter's share."""
+    return _newton_step(n_free, n) - constants.COST_OF_NEWTON_STEP + _COST_OF_STEP
 
 
 @inner()
