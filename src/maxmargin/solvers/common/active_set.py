@@ -16,7 +16,7 @@ from maxmargin.kernels.row_cache import RowCache
 from maxmargin.optimality import violation_of
 from maxmargin.parallel import run_beside, split
 from maxmargin.problem import Problem
-from maxmargin.solvers.common.pair_steps import steps_on_block
+from maxmargin.solvers.common.pair_steps import diagonal_for_gains, steps_on_block
 from maxmargin.solvers.common.shrinking import settled, worth_shrinking_to
 from maxmargin.solvers.common.violators import pulls, violators
 
@@ -65,7 +65,7 @@ class ActiveSet:
         self.index = np.arange(problem.n)
         self.beta, self.residual = beta.copy(), residual.copy()
         self._exact, self._of_all = beta.copy(), beta.copy()
-        self.diagonal = problem.kernel.diagonal().astype(np.float32)
+        self.diagonal = diagonal_for_gains(problem.kernel.diagonal())
         self._scratch = Scratch()
         self._moves = np.zeros(problem.n, np.int64)
         self._remember(problem.objective(beta, residual))

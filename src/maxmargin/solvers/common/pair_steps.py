@@ -30,11 +30,22 @@ TINY = 1e-30  # a curvature where all kernel values are zero
 BLOCK = 512
 # Beyond every place in a block; below it float32 has all whole numbers.
 _NOWHERE = np.float32(2**24)
+# Three of them have a finite sum in float32.
+_LARGEST_DIAGONAL = 1e38
 _FAST = {"nnan", "nsz", "contract", "arcp", "reassoc"}
 
 
 # Part of tol that penalties in single precision may cost.
 _ROUNDING_OF_PENALTY = 0.01
+
+
+def diagonal_for_gains(diagonal: np.ndarray) -> np.ndarray:
+    """The diagonal of the kernel matrix as the loops take it: float32, and finite.
+
+    Kernel values beyond the range of float32 make the gains of their pairs meaningless, not the
+    steps: those follow the rows. An infinite diagonal would make every step zero.
+    """
+    return np.clip(diagonal, -_LARGEST_DIAGONAL, _LARGEST_DIAGONAL).astype(np.float32)
 
 
 def penalties_of(beta, lower, upper, epsilon: float, by_sign: bool, tol: float):

@@ -13,7 +13,7 @@ from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solvers.common.certified_run import start_of
-from maxmargin.solvers.common.pair_steps import steps_on_block
+from maxmargin.solvers.common.pair_steps import diagonal_for_gains, steps_on_block
 from maxmargin.solvers.common.shrinking import settled
 
 
@@ -27,7 +27,7 @@ def steps_in_memory(
     soon; after each turn the residual of all is computed anew.
     """
     beta, residual = (array.copy() for array in start_of(problem, run))
-    diagonal, lower, upper = K.diagonal().astype(np.float32), problem.lower, problem.upper
+    diagonal, lower, upper = diagonal_for_gains(K.diagonal()), problem.lower, problem.upper
     limit = min(max(constants.STEPS_PER_SAMPLE * problem.n, constants.STEPS_PER_TURN), max_steps)
     kind = problem.epsilon, problem.by_sign
     taken = steps = steps_on_block(K, diagonal, beta, residual, lower, upper, tol, limit, *kind)

@@ -22,6 +22,7 @@ from maxmargin.kernels.in_memory import BufferLease, InMemoryKernel
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import n_threads, run_blocks
 from maxmargin.solvers.common.interior_point import steps_before
+from maxmargin.solvers.common.pair_steps import diagonal_for_gains
 from maxmargin.solvers.pairs.linear import solve_linear
 from maxmargin.solvers.pairs.problems import MANY_STEPS, STEP_BUDGET, solve_problems
 from maxmargin.solvers.pairs.steps import SMALL
@@ -184,7 +185,7 @@ def solve_batch(
     found = BatchOutcome(coefficients, len(sizes))
     features = kernel.few_features() if batch.few_features and not batch.refine else None
     usual = constants.STEPS_PER_SAMPLE, constants.STEPS_PER_TURN
-    diagonal = kernel.diagonal().astype(np.float32)
+    diagonal = diagonal_for_gains(kernel.diagonal())
     max_steps = batch.max_iter if batch.max_iter >= 0 else np.iinfo(np.int64).max
 
     def solve(part: slice) -> None:

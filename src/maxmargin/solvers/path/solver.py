@@ -20,7 +20,7 @@ from maxmargin.solution import Solution, Status
 from maxmargin.solvers.base import Capabilities, Solver
 from maxmargin.solvers.common import costs
 from maxmargin.solvers.common.newton import newton_change
-from maxmargin.solvers.common.pair_steps import penalties_of, steps_on_block
+from maxmargin.solvers.common.pair_steps import diagonal_for_gains, penalties_of, steps_on_block
 from maxmargin.solvers.decomposition import Decomposition
 
 # A round takes the free samples and the nearest to the margin: in all this many times the free
@@ -126,7 +126,7 @@ class _PathRun:
         )
         limit = 1 + int(cost / costs.pair_steps(n, 1))
         steps = steps_on_block(
-            K, np.diagonal(K).astype(np.float32), beta, residual, lower, upper, tol, limit,
+            K, diagonal_for_gains(np.diagonal(K)), beta, residual, lower, upper, tol, limit,
             self.problem.epsilon,
         )  # fmt: skip
         self.steps += steps

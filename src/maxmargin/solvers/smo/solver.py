@@ -18,6 +18,7 @@ from maxmargin.solvers.common.pair_steps import (
     MAXIMAL_VIOLATING_PAIR,
     ROW_MISSING,
     SECOND_ORDER,
+    diagonal_for_gains,
     likely_next,
     penalties_of,
     smo_steps,
@@ -79,7 +80,7 @@ class _PairRun(CertifiedRun):
     def __init__(self, problem: Problem, run: Run, selection: int, shrinking: bool):
         super().__init__(problem, run, shrinking)
         self.selection = selection
-        self.diagonal = problem.kernel.diagonal().astype(np.float32)
+        self.diagonal = diagonal_for_gains(problem.kernel.diagonal())
 
     def _optimise(self, tol, beta, residual, max_rounds=np.inf):
         """Steps on the active samples, fewer and fewer of them, until these are optimal.
