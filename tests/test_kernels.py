@@ -235,6 +235,20 @@ def test_exponential_in_units_of_the_last_place(dtype, units):
 
 
 @precisions
+def test_hyperbolic_tangent_in_units_of_the_last_place(dtype):
+    rng = np.random.default_rng(0)
+    scales = [rng.normal(scale=scale, size=5000) for scale in (1e-30, 1e-3, 0.5, 1.0, 30.0, 1e30)]
+    x = np.concatenate([*scales, [0.0, 0.5, -0.5, np.inf, -np.inf]]).astype(dtype)
+    kernel, zeros = KernelFunction("sigmoid", 1.0), np.zeros(len(x), dtype)
+    values = kernel.from_products(x[np.newaxis].copy(), zeros[:1], zeros)[0]
+    exact = np.tanh(x.astype(np.longdouble))
+    assert (np.abs(values - exact) <= 6 * np.spacing(np.abs(exact).astype(dtype))).all()
+    assert (np.abs(values) <= 1).all()
+    undefined = np.full((1, 3), np.nan, dtype)
+    assert np.isnan(kernel.from_products(undefined, zeros[:1], zeros[:3])).all()
+
+
+@precisions
 def test_rbf_stays_between_zero_and_one(dtype):
     far = np.array([[0.0], [1e-30], [1.0], [30.0], [1e6], [3e15]])
     K = FeatureKernelMatrix(far, KernelFunction("rbf", 5.0), dtype)

@@ -8,8 +8,6 @@ place. The whole error is below 2 units in both precisions.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numba import types
 from numba.extending import overload
@@ -143,14 +141,31 @@ def polynomial_inplace(products, gamma, coef0, degree):
                 row[j] = result
 
 
-@leaf()
+@leaf(error_model="numpy")
 def sigmoid_inplace(products, gamma, coef0):
-    """tanh(γ⟨a, b⟩ + coef0)."""
+    """tanh(γ⟨a, b⟩ + coef0), written out for the sake of vectors like the exponential.
+
+    tanh z = ±(1 − u) / (1 + u) with u = exp(−2|z|). Where |z| < ½ that would lose digits; there
+    Lambert's continued fraction, broken off at 13, is exact to half a unit in the last place.
+    """
+    kind = products.dtype.type
+    one, quarter, half = kind(1.0), kind(0.25), kind(0.5)
     n_rows, n_columns = products.shape
+    powers, zeros = np.empty((1, n_columns), products.dtype), np.zeros(n_columns, products.dtype)
     for i in range(n_rows):
         row = products[i]
         for j in range(n_columns):
-            row[j] = math.tanh(gamma * row[j] + coef0)
+            row[j] = kind(gamma * row[j] + coef0)
+            powers[0, j] = -kind(2.0) * abs(row[j])
+        rbf_inplace(powers, zeros, zeros, half)
+        for j in range(n_columns):
+            z, u = row[j], powers[0, j]
+            s = z * z
+            top = ((s + kind(378.0)) * s + kind(17325.0)) * s + kind(135135.0)
+            below = ((kind(28.0) * s + kind(3150.0)) * s + kind(62370.0)) * s + kind(135135.0)
+            far = (one - u) / (one + u)
+            far = far if z > 0 else -far if z < 0 else z
+            row[j] = z * top / below if s < quarter else far
 
 
 polynomial_part, sigmoid_part = part_of(polynomial_inplace), part_of(sigmoid_inplace)
