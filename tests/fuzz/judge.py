@@ -148,12 +148,16 @@ def _float64_can_prove(K, rounding, labels, costs, tol) -> bool:
     """Whether the optimum has a residual that float64 arithmetic can tell from noise.
 
     A sample at its bound C leaves C·K_ii of rounding. Where that is too much, the optimum can
-    be proven only if no sample needs its bound: if small coefficients give all a margin of 1.
+    be proven only if no sample needs its bound: if small coefficients give all a margin of 1, and
+    no direction of negative curvature leads away from there.
     """
     if _ROUNDINGS * EPS * float((costs * rounding.diagonal()).max()) < 0.01 * tol:
         return True
     n, scale = len(labels), float(np.abs(K).max())
     values = (K / scale).astype(np.float64)
+    centred = values - values.mean(axis=0) - values.mean(axis=1)[:, np.newaxis] + values.mean()
+    if np.linalg.eigvalsh(centred).min() < -1e-9:
+        return False
     margins = labels[:, np.newaxis] * np.hstack([values, -values, np.ones((n, 1))])
     bounds = [(0, cost) for cost in np.tile(costs * scale, 2)] + [(None, None)]
     prices = np.append(np.ones(2 * n), 0.0)

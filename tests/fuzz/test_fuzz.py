@@ -35,6 +35,7 @@ FOUND = {
     3485: "a polynomial of degree 1 with a negative constant: stalled at β = 0",
     29228: 'one value everywhere: gamma="scale" took the rounding of its mean for a variance',
     64929: "C = inf without a hard margin: the violation was that of the bound in its place",
+    309756: "kernel values beyond float32: a residual in float32 overflowed",
     201054: "kernel values beyond float32: an infinite diagonal made every SMO step zero",
     119527: "no pair of the exhaustive selection had a gain: a row was asked for forever",
 }

@@ -16,7 +16,11 @@ from maxmargin.kernels.row_cache import RowCache
 from maxmargin.optimality import violation_of
 from maxmargin.parallel import run_beside, split
 from maxmargin.problem import Problem
-from maxmargin.solvers.common.pair_steps import diagonal_for_gains, steps_on_block
+from maxmargin.solvers.common.pair_steps import (
+    LARGEST_DIAGONAL,
+    diagonal_for_gains,
+    steps_on_block,
+)
 from maxmargin.solvers.common.shrinking import settled, worth_shrinking_to
 from maxmargin.solvers.common.violators import pulls, violators
 
@@ -297,7 +301,8 @@ class ActiveSet:
             self.beta, self.residual = beta, residual
             return steps, 0
         # Else theirs is forgotten, and need not be more precise than they are optimised.
-        if tol > _ROUNDING_OF_STEPS * np.abs(residual).max():
+        single = tol > _ROUNDING_OF_STEPS * np.abs(residual).max()
+        if single and diagonal.max() < LARGEST_DIAGONAL:
             residual = residual.astype(np.float32)
         steps = run_beside(optimise, lambda: self.fetch(self._rows_to_prefetch(working)))
         change = beta - self.beta[working]

@@ -30,8 +30,8 @@ TINY = 1e-30  # a curvature where all kernel values are zero
 BLOCK = 512
 # Beyond every place in a block; below it float32 has all whole numbers.
 _NOWHERE = np.float32(2**24)
-# Three of them have a finite sum in float32.
-_LARGEST_DIAGONAL = 1e38
+# Of the diagonal in float32: a step adds a few kernel values, and must not overflow.
+LARGEST_DIAGONAL = 1e37
 _FAST = {"nnan", "nsz", "contract", "arcp", "reassoc"}
 
 
@@ -45,7 +45,7 @@ def diagonal_for_gains(diagonal: np.ndarray) -> np.ndarray:
     Kernel values beyond the range of float32 make the gains of their pairs meaningless, not the
     steps: those follow the rows. An infinite diagonal would make every step zero.
     """
-    return np.clip(diagonal, -_LARGEST_DIAGONAL, _LARGEST_DIAGONAL).astype(np.float32)
+    return np.clip(diagonal, -LARGEST_DIAGONAL, LARGEST_DIAGONAL).astype(np.float32)
 
 
 def penalties_of(beta, lower, upper, epsilon: float, by_sign: bool, tol: float):
