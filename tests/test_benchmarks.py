@@ -24,9 +24,11 @@ import _peers_output as output
 import breakdown
 import classes
 import command_line
+import commits
 import data
 import everyday
 import large
+import outliers
 import peers
 import search
 import small
@@ -369,3 +371,24 @@ def test_simulated_threads():
     assert maxmargin.parallel.run_blocks is before
     assert 0 < recorder.saved < recorder.in_blocks
     assert np.array_equal(recorded.dual_coef_, real.dual_coef_)
+
+
+def test_random_problems_beside_scikit_learn(capsys):
+    outliers.main(["--problems", "1", "--first", "43"])
+    said = capsys.readouterr().out
+    assert re.search(r"^ +\d+\.\d\d +\d+\.\d\d +\d+\.\d\d  43: SVR 118 × 2;", said, re.MULTILINE)
+    assert re.search(r"^SVR: 1 problems, geometric mean \d+\.\d\d, [01] slower$", said, re.MULTILINE)
+    again = [outliers.make_problem(43) for _ in range(2)]
+    assert np.array_equal(again[0].X, again[1].X)
+    assert again[0].parameters == again[1].parameters
+
+
+def test_two_states_of_the_code_take_turns(tmp_path):
+    workers = [commits.start(commits.ROOT, str(tmp_path), f"s{at}") for at in range(2)]
+    X, y = small.generated(60, 3, 2)
+    seconds = commits.compare([worker[1] for worker in workers], X, y, {"C": 1.0}, repeat=1)
+    assert len(seconds) == 2
+    assert all(0 < value < np.inf for value in seconds)
+    for process, connection in workers:
+        connection.send(None)
+        assert process.wait() == 0
