@@ -182,7 +182,31 @@ def test_a_model_whose_labels_stay_in_doubt_goes_back_to_float64(monkeypatch, lo
     X = np.random.default_rng(0).normal(size=(1200, 5))
     for _ in range(2):
         assert_array_equal(model.predict(X), labels_in_float64(model, X))
-    assert len(looks) == 1 and not decision_functions(model)._single_is_worth_it
+    assert len(looks) == 1 and decision_functions(model)._in_doubt > 300
+
+
+def test_rows_one_by_one_are_in_float32_once_the_model_has_been_read_often(monkeypatch, looks):
+    """And one row in doubt among many certain ones changes that for itself alone."""
+    model, X = on_the_boundary(200, 7)
+    X[:, 0] = 0.5
+    X[::10] *= 1e-7
+    monkeypatch.setattr(decisions, "_MOSTLY_CERTAIN", 0.75)
+    products = decision_functions(model)._terms.products
+    monkeypatch.setattr(decisions, "_WORTH_SINGLE", 3 * products)
+    labels = [model.predict(row)[0] for row in X[:, np.newaxis]]
+    assert [tile.dtype for tile, *_ in looks] == [np.float32] * 198
+    assert not all(certain.all() for *_, certain in looks)
+    assert_array_equal(labels, labels_in_float64(model, X))
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "tiles"), [(1, [400]), (2, [200, 200]), (8, [128, 128, 128, 16])]
+)
+def test_every_thread_has_a_tile(looks, n_jobs, tiles):
+    model, X = on_the_boundary(400, 7)
+    X[:, 0] = 0.5
+    assert_array_equal(model.set_params(n_jobs=n_jobs).predict(X), labels_in_float64(model, X))
+    assert sorted(tile.shape[1] for tile, *_ in looks) == sorted(tiles)
 
 
 @pytest.mark.parametrize("seed", range(20))

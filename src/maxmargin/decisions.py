@@ -24,7 +24,7 @@ from maxmargin.kernels.gauss_transform import GaussSums, cost_of_sums
 from maxmargin.kernels.samples.dense import DenseSamples, dense_rows
 from maxmargin.kernels.tiles import cancels, kernel_tile, samples_for
 from maxmargin.kernels.user_values import call_kernel
-from maxmargin.parallel import run_blocks, session, split
+from maxmargin.parallel import n_threads, run_blocks, session, split
 from maxmargin.single_precision import SinglePrecision, label_of_two
 
 # Samples of one tile of kernel values, and bytes of a tile of decision values, which has whole
@@ -32,10 +32,12 @@ from maxmargin.single_precision import SinglePrecision, label_of_two
 _TILE_ROWS = 512
 _TILE_BYTES = 2**23
 _LANES = 16
+# Samples of a tile of float32 values at least, where there are more threads than whole tiles.
+_FEWEST_ROWS = 128
 # Products up to which one compiled loop is faster than to wake BLAS and its threads.
 _FEW_PRODUCTS = 1_000_000
-# Products from which on labels are sought in float32 first, and the part of the samples of a tile
-# that must be certain by them for the other tiles to follow.
+# Products from which on labels are sought in float32 first, and the part of the samples that must
+# be certain by them for others to follow.
 _WORTH_SINGLE = 4_000_000
 _MOSTLY_CERTAIN = 0.75
 # Rows up to which sparse vectors are faster without a panel, and features that a row may have then.
@@ -55,15 +57,17 @@ class DecisionFunctions:
 
     def __init__(self, values: _Terms, intercept: np.ndarray, n_classes: int):
         self._terms, self._n_classes = values, n_classes
-        # Until float32 values of a tile leave too many labels in doubt. Whoever reads this too
-        # early, or for other samples, loses time alone.
-        self._single_is_worth_it = True
+        # Labels that float32 values left in doubt lately, beyond those that they may. Whoever
+        # reads this too early, or for other samples, loses time alone.
+        self._in_doubt = 0.0
+        self._products = 0.0  # of all samples so far
         self._intercept = np.ascontiguousarray(intercept, np.float64)[:, np.newaxis]
 
     def evaluate(self, X, form: str, n_jobs: int) -> np.ndarray:
         """The decision values of all samples in one of the forms of `in_form`, tile by tile."""
         terms = self._terms.prepared(X, n_jobs)
         n = terms.n_samples(X)
+        self._products += n * terms.products
 
         def evaluate(rows: slice) -> np.ndarray:
             return in_form(self._values(terms, X, rows), form, self._n_classes)
@@ -73,9 +77,11 @@ class DecisionFunctions:
         fitting = _TILE_BYTES // (8 * len(self._intercept))
         with session(n_jobs):
             tiles = split(n, min(_TILE_ROWS, max(_LANES, fitting // _LANES * _LANES)))
-            if form in ("votes", "largest") and n * terms.products >= _WORTH_SINGLE:
+            # A model that is too large for the caches is read in float32 for few samples too.
+            many = self._products if terms.products > _FEW_PRODUCTS else n * terms.products
+            if form in ("votes", "largest") and many >= _WORTH_SINGLE:
                 single = self._single if terms is self._terms else None
-                if single is not None and self._single_is_worth_it:
+                if single is not None and self._in_doubt <= _LANES:
                     return self._labels(single, X, form, tiles, evaluate)
             return np.concatenate(run_blocks(evaluate, tiles))
 
@@ -100,17 +106,17 @@ class DecisionFunctions:
         The rows in doubt have float64 values among themselves, whose sums may have another order
         than in their tile; where that could matter, the tile decides.
         """
+        n = tiles[-1].stop
+        labels, certain = np.zeros(n, np.intp), np.zeros(n, bool)
 
-        def look(rows: slice) -> tuple[np.ndarray, np.ndarray]:
-            if self._single_is_worth_it:
-                labels, certain = single.labels(X[rows], form)
-                if np.count_nonzero(certain) >= _MOSTLY_CERTAIN * len(certain):
-                    return labels, certain
-                self._single_is_worth_it = False
-            return evaluate(rows), np.ones(rows.stop - rows.start, bool)
+        def look(rows: slice) -> None:
+            if self._in_doubt <= _LANES:
+                labels[rows], certain[rows] = single.labels(X[rows], form)
+                self._in_doubt = max(0.0, self._in_doubt + _beyond(certain[rows]))
 
-        labels, certain = map(np.concatenate, zip(*run_blocks(look, tiles), strict=True))
-        doubtful = np.flatnonzero(~certain)
+        # What is proven does not depend on tiles, so that every thread may have one.
+        run_blocks(look, split(n, min(tiles[0].stop, max(_FEWEST_ROWS, -(-n // n_threads())))))
+        doubtful = np.flatnonzero(~certain) if _beyond(certain) <= 0 else np.empty(0, np.intp)
 
         def look_closely(part: slice) -> None:
             rows = X[doubtful[part]]
@@ -123,6 +129,11 @@ class DecisionFunctions:
         run_blocks(look_closely, split(len(doubtful), tiles[0].stop))
         run_blocks(take, [rows for rows in tiles if not certain[rows].all()])
         return labels
+
+
+def _beyond(certain: np.ndarray) -> float:
+    """Labels in doubt, less the number up to which float32 values pay."""
+    return _MOSTLY_CERTAIN * len(certain) - np.count_nonzero(certain)
 
 
 def in_form(tile: np.ndarray, form: str, n_classes: int) -> np.ndarray:

@@ -62,7 +62,13 @@ class SinglePrecision:
         rounded: Any = basis.rounded()
         self._parts = [rounded.part(chunk) for chunk in self._coefficients]
         self._largest_sums = self._coefficients.by_class(weights)[:, np.newaxis]
-        self._intercept, self._underflow = intercept, _UNDERFLOW * (weights.sum() + basis.n)
+        self._intercept = intercept.astype(np.float32)
+        # What rounding of the intercepts and underflow may add to the error of each task.
+        underflow = _UNDERFLOW * (weights.sum() + basis.n)
+        self._offsets = {
+            unit: (4 * unit * np.abs(intercept[:, 0]) + underflow).astype(dtype)
+            for unit, dtype in ((_SINGLE, np.float32), (_DOUBLE, np.float64))
+        }
 
     @classmethod
     def of(
@@ -91,28 +97,29 @@ class SinglePrecision:
         for place, vectors in enumerate(self._parts):
             values = kernel_tile(self._function, vectors, own, slice(0, own.n))
             sums.add(place, values, tile, magnitudes)
-        tile += self._intercept.astype(np.float32)
+        tile += self._intercept
         magnitudes *= self._relative_error(samples.norms, _SINGLE).astype(np.float32)
-        return _judge(tile, magnitudes, self._offsets(_SINGLE).astype(np.float32), form)
+        return _judge(tile, magnitudes, self._offsets[_SINGLE], form)
 
     def judge(self, tile: np.ndarray, rows, form: str) -> tuple[np.ndarray, np.ndarray]:
         """The same from float64 values: which labels do not depend on the order of sums."""
         errors = 2.0 * self._relative_error(self._basis.like(rows).norms, _DOUBLE)
-        return _judge(tile, self._largest_sums * errors, 2.0 * self._offsets(_DOUBLE), form)
+        return _judge(tile, self._largest_sums * errors, 2.0 * self._offsets[_DOUBLE], form)
 
     def _relative_error(self, norms: np.ndarray, unit: float) -> np.ndarray:
         """The largest error of decision values, in parts of the magnitudes; infinite if unknown."""
-        lengths, typical = np.sqrt(norms), self._mean_length
-        of_products = 2.0 * _roundings(self._basis.terms_of_product + 3, unit) * typical * lengths
-        exponents = self._function.gamma * (of_products + 6 * unit * (lengths + typical) ** 2)
-        part = exponents + _roundings(self._coefficients.terms_of_sum + 8, unit)
-        largest = self._largest_share * part
-        error = _MARGIN * part * (1 + 5 * largest)
-        return np.where(largest <= _LARGEST_PART, error, np.inf)
-
-    def _offsets(self, unit: float) -> np.ndarray:
-        """What rounding of the intercepts and underflow may add to the error of each task."""
-        return 4 * unit * np.abs(self._intercept[:, 0]) + self._underflow
+        gamma, typical, share = self._function.gamma, self._mean_length, self._largest_share
+        of_products = 2.0 * _roundings(self._basis.terms_of_product + 3, unit)
+        # A polynomial of the length of a sample: few passes over few numbers take as long as
+        # their kernel values.
+        part = np.sqrt(norms) * (gamma * typical * (of_products + 12 * unit))
+        part += gamma * 6 * unit * norms
+        part += gamma * 6 * unit * typical**2 + _roundings(
+            self._coefficients.terms_of_sum + 8, unit
+        )
+        error = part * (_MARGIN + 5 * _MARGIN * share * part)
+        error[~(part <= _LARGEST_PART / share)] = np.inf
+        return error
 
 
 def _roundings(n: int, unit: float) -> float:
