@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.samples import as_samples
+from maxmargin.kernels.samples.dense import DenseSamples
 from maxmargin.kernels.tiles import check_finite, expansion, fill, samples_for
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix, call_kernel
 from maxmargin.parallel import run_blocks, split
@@ -21,6 +23,9 @@ from maxmargin.solvers.path import find_duplicates, submatrix
 
 # Rows of a kernel matrix that one task fills.
 _ROWS_PER_TASK = 64
+# Features up to which inner products are multiplied anew for every kernel: to read the kept ones
+# takes as long, and to be given memory for them longer than all of it.
+_FEW_FEATURES = 24
 
 
 class KernelStore:
@@ -34,7 +39,7 @@ class KernelStore:
     X : the samples; for a precomputed kernel their kernel matrix
     n : how many there are
     keep_products : whether several kernels of features will be asked for, so that the
-        inner products of the samples are worth keeping
+        inner products of the samples are worth keeping unless features are few
     order : the order of the samples in the matrices; None where it is that of X
     double : whether values are stored in float64 however many there are
     """
@@ -49,7 +54,8 @@ class KernelStore:
         self._held: dict[Hashable, np.ndarray] = {}
         self._duplicates: dict[Hashable, np.ndarray] = {}
         self._spare: list[np.ndarray] = []
-        self._products: dict[bool, tuple[np.ndarray, np.ndarray]] = {}
+        self._samples: dict[bool, Any] = {}
+        self._products: dict[bool, np.ndarray] = {}
 
     @cached_property
     def X(self):
@@ -112,39 +118,45 @@ class KernelStore:
         return self._spare.pop() if self._spare else np.empty((self.n, self.n), self.dtype)
 
     def _from_products(self, kernel: KernelFunction) -> np.ndarray | None:
-        """One element-wise pass over inner products that are there already.
+        """One element-wise pass over inner products, of many features over those that are kept.
 
         None where they are not worth keeping, or not exact enough for this kernel.
         """
         if not self.keep_products:
             return None
         centre = kernel.translation_invariant
-        if centre not in self._products:
-            self._products = {centre: _inner_products(self.X, self.n, centre)}
-        products, norms = self._products[centre]
-        if norms.max() > kernel.largest_norm(products.dtype):
+        if centre not in self._samples:
+            self._samples = {centre: as_samples(self.X, np.float64, movable=centre)}
+        samples = self._samples[centre]
+        if samples.norms.max() > kernel.largest_norm(samples.dtype):
             return None
-        check_finite(kernel, norms)
-        K = self._empty()
+        check_finite(kernel, samples.norms)
+        K, products, norms = self._empty(), self._products_of(centre), samples.norms
 
         def compute(rows: slice) -> None:
-            values = K[rows]
-            if K.dtype != products.dtype:
-                values = products[rows].copy()
+            same = K.dtype == np.float64
+            values = K[rows] if same else np.empty((rows.stop - rows.start, self.n))
+            if products is None:
+                np.matmul(samples.X[rows], samples.X.T, out=values)
             else:
                 values[:] = products[rows]
             kernel.from_products(values, norms[rows], norms)
-            K[rows] = values
+            if not same:
+                K[rows] = values
 
         run_blocks(compute, split(self.n, _ROWS_PER_TASK))
         return K
 
-
-def _inner_products(X, n: int, centre: bool) -> tuple[np.ndarray, np.ndarray]:
-    samples = as_samples(X, np.float64, movable=centre)
-    products = np.empty((n, n))
-    fill(KernelFunction("linear"), samples, samples, products)
-    return products, samples.norms
+    def _products_of(self, centre: bool) -> np.ndarray | None:
+        """Inner products that are kept; None where the samples are dense and their features few."""
+        samples = self._samples[centre]
+        if isinstance(samples, DenseSamples) and samples.n_features <= _FEW_FEATURES:
+            return None
+        if centre not in self._products:
+            products = np.empty((self.n, self.n))
+            fill(KernelFunction("linear"), samples, samples, products)
+            self._products = {centre: products}
+        return self._products[centre]
 
 
 class _Part(PrecomputedKernelMatrix):
