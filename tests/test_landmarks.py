@@ -9,12 +9,13 @@ from maxmargin import SVC, SVR, OneClassSVM, constants
 from maxmargin.formulations import c_svc
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
+from maxmargin.monitor import Monitor
 from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem
-from maxmargin.solvers.common import low_rank_levels
+from maxmargin.solvers.common import factors, low_rank_levels
 from maxmargin.solvers.common.factors import StoredFactor
 from maxmargin.solvers.common.low_rank import landmark_factor
-from maxmargin.solvers.common.low_rank_levels import solve_levels
+from maxmargin.solvers.common.low_rank_levels import _Levels, solve_levels
 from maxmargin.solvers.decomposition import second_order
 
 
@@ -100,20 +101,124 @@ def test_parts_lead_to_the_solution(C, monkeypatch):
     assert violation_of(problem, beta, residual)[0] < 0.1
 
 
-def test_parts_stop_when_asked(monkeypatch):
-    monkeypatch.setattr(low_rank_levels, "_LEAST_PART", 50)
-    X, y = two_gaussians(1000)
+def problem_with_landmarks(n=1000, C=1.0):
+    X, y = two_gaussians(n)
     kernel = FeatureKernelMatrix(X, KERNELS[0], np.float32)
-    problem = Problem(kernel, *c_svc(y, np.full(1000, 1.0)))
-    V = landmark_factor(kernel, 400, 1e-10, 500)
-    start, steps = np.zeros(1000), []
+    problem = Problem(kernel, *c_svc(y, np.full(n, C)))
+    return problem, landmark_factor(kernel, 400, 1e-10, 500), y
+
+
+def watch_until(calls):
+    """A watcher that ends the work at that call, and the list of steps that it was told of."""
+    steps = []
 
     def watch(taken):
         steps.append(taken)
-        return len(steps) >= 5
+        return len(steps) >= calls
 
-    assert solve_levels(problem, V, 1e-3, 2**24, start, y, watch) is None
-    assert len(steps) <= 6 and not start.any()
+    return watch, steps
+
+
+@pytest.mark.parametrize("part_of_all", [0.2, 0.5, 0.9])
+@pytest.mark.parametrize("C", [1.0, 100.0])
+def test_a_stop_keeps_what_parts_have_found(C, part_of_all, monkeypatch):
+    monkeypatch.setattr(low_rank_levels, "_LEAST_PART", 50)
+    problem, V, y = problem_with_landmarks(C=C)
+    start = np.zeros(1000)
+    watch, whole = watch_until(10**9)
+    best = solve_levels(problem, V, 1e-3, 2**24, start, y, watch)
+    calls = int(part_of_all * len(whole))
+    watch, steps = watch_until(calls)
+    beta, residual = solve_levels(problem, V, 1e-3, 2**24, start, y, watch)
+    assert len(steps) <= calls + 1 and not start.any()
+    assert abs(beta.sum()) < 1e-9 * C * 1000
+    assert (beta >= problem.lower).all() and (beta <= problem.upper).all()
+    exact = y - problem.kernel.block(np.arange(1000), dtype=np.float64) @ beta
+    assert_allclose(residual, exact, atol=1e-3)
+    assert problem.objective(beta, exact) < 0.2 * part_of_all * problem.objective(*best)
+
+
+def test_a_stop_before_the_first_step_of_parts_leaves_the_start(monkeypatch):
+    monkeypatch.setattr(low_rank_levels, "_LEAST_PART", 50)
+    problem, V, y = problem_with_landmarks()
+    watch, steps = watch_until(1)
+    assert solve_levels(problem, V, 1e-3, 2**24, np.zeros(1000), y, watch) is None
+    assert steps == [0]
+
+
+def test_a_stop_leaves_the_start_where_no_time_is_left_for_another_certificate(monkeypatch):
+    monkeypatch.setattr(low_rank_levels, "_LEAST_PART", 50)
+    problem, V, y = problem_with_landmarks()
+    watch, _ = watch_until(30)
+    asked = []
+
+    def affords(beta):
+        asked.append(np.count_nonzero(beta))
+        return False
+
+    assert solve_levels(problem, V, 1e-3, 2**24, np.zeros(1000), y, watch, affords) is None
+    assert asked and min(asked) > 50
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_products_of_a_factor_ask_between_their_blocks_whether_to_go_on(stored, monkeypatch):
+    _, V, _ = problem_with_landmarks()
+    V = StoredFactor(V.rows(np.arange(1000))) if stored else V
+    monkeypatch.setattr(factors, "ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(factors, "_VALUES_AT_ONCE", 1)
+    every, asked = np.arange(1000), []
+    patient = V.pausing(lambda: asked.append(1))
+    weights = np.linspace(0.0, 1.0, 1000)
+    assert_allclose(patient.gram(every, weights), V.gram(every, weights), rtol=1e-12)
+    assert len(asked) >= 10
+    if not stored:
+        for work in (lambda: patient.times(np.ones(V.rank)), lambda: patient.sums(weights)):
+            asked.clear()
+            work()
+            assert len(asked) == 10
+
+    def stop():
+        raise factors.Stopped
+
+    with pytest.raises(factors.Stopped):
+        V.pausing(stop).gram(every, weights)
+
+
+def test_rows_of_a_high_rank_are_fewer_at_once():
+    assert factors.rows_at_once(100) == factors.ROWS_AT_ONCE
+    assert factors.rows_at_once(2000) * 2000**2 < 1.1e9
+
+
+@pytest.mark.parametrize("limit", ["interrupt", "callback"])
+def test_a_fit_that_is_stopped_during_parts_keeps_them(limit, few_are_many, monkeypatch):
+    """Ctrl-C, and a callback that wants to stop, arrive between two blocks of a level."""
+    X, y = two_gaussians(2000)
+    stops, solve = [], _Levels.solve
+
+    def solve_first(self, part, watch):
+        found = solve(self, part, watch)
+        stops.append(True)
+        return found
+
+    monkeypatch.setattr(_Levels, "solve", solve_first)
+    observe = Monitor.observe
+
+    def observed(self, n_iter, state):
+        if stops and limit == "interrupt":
+            self.interrupt.requested = True
+        if stops and limit == "callback":
+            self.on_progress = lambda line, beta, intercept: True
+            return self.update(n_iter, *state())
+        return observe(self, n_iter, state)
+
+    monkeypatch.setattr(Monitor, "observe", observed)
+    with pytest.warns(ConvergenceWarning):
+        report = SVC(gamma=0.1).fit(X, y).fit_report_
+    assert report.status == "interrupted" and stops == [True]
+    assert "levels" in report[0].details["second_order"]
+    monkeypatch.undo()
+    best = SVC(gamma=0.1).fit(X, y).fit_report_.objective
+    assert report.objective < 0.7 * best
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])

@@ -213,6 +213,12 @@ class Monitor:
             return Status.MAX_ITER
         return None
 
+    def reserve(self, beta: np.ndarray) -> bool:
+        """Set time aside for the certificate of β; whether there is as much before the deadline."""
+        if self.deadline is not None and self.certificate_seconds is not None:
+            self._reserved = self.certificate_seconds(beta)
+        return self._time_left() >= self._reserved
+
     def has_time_for_another_certificate(self) -> bool:
         """Whether the time suffices for two certificates: work as long as one, and the last."""
         return self.deadline is None or self._time_left() >= 2 * self._reserved
@@ -234,8 +240,7 @@ class Monitor:
         n_settled: int = 0,
     ) -> Status | None:  # fmt: skip
         """Record progress, call the callbacks, and return the reason to stop, or None."""
-        if self.deadline is not None and self.certificate_seconds is not None:
-            self._reserved = self.certificate_seconds(beta)
+        self.reserve(beta)
         seconds = self.seconds
         left = self._pace.seconds_left(seconds, float(violation))
         line = Progress(

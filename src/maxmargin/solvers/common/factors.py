@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from copy import copy
+from typing import Self
 
 import numpy as np
 from scipy.linalg import get_blas_funcs, solve_triangular
@@ -14,14 +16,29 @@ from maxmargin.parallel import blas_threads, run_blocks, split
 # Rows of V that one thread multiplies at a time, and rows that are made of landmarks at a time.
 _ROWS_OF_V = 2048
 ROWS_AT_ONCE = 8192
+# Multiplications and kernel values between two questions whether to go on: about 0.1 s of one core.
+_MULTIPLIES_AT_ONCE = 1e9
+_VALUES_AT_ONCE = 2**25
 # Part of the rows of V up to which they are sooner gathered than all of them read.
 _FEW_ROWS = 0.3
 
 
-def _gram(rows_of: Callable, index: np.ndarray, weights: np.ndarray, rank: int) -> np.ndarray:
+class Stopped(Exception):
+    """Raised between two blocks of work that the caller no longer wants."""
+
+
+def rows_at_once(rank: int) -> int:
+    """Rows of V that are made, or multiplied with each other, without asking whether to go on."""
+    return int(min(ROWS_AT_ONCE, max(256, _MULTIPLIES_AT_ONCE / rank**2)))
+
+
+def _gram(
+    rows_of: Callable, index: np.ndarray, weights: np.ndarray, rank: int, pause: Callable
+) -> np.ndarray:
     """VᵀAV of some rows, as a product with itself: half the work by symmetry."""
     total = np.zeros((rank, rank))
-    for part in split(len(index), ROWS_AT_ONCE):
+    for part in split(len(index), rows_at_once(rank)):
+        pause()
         V = rows_of(index[part]) * np.sqrt(weights[part, np.newaxis])
         with blas_threads(V.size * rank):
             total += V.T @ V
@@ -33,6 +50,16 @@ class Factor(ABC):
 
     n: int
     rank: int
+    pause: Callable[[], None] = staticmethod(lambda: None)
+
+    def pausing(self, pause: Callable[[], None]) -> Self:
+        """The same factor, which calls `pause` between blocks of work.
+
+        That raises `Stopped` where no more of it is wanted.
+        """
+        other = copy(self)
+        other.pause = pause
+        return other
 
     @abstractmethod
     def rows(self, index: np.ndarray) -> np.ndarray:
@@ -48,7 +75,7 @@ class Factor(ABC):
 
     def gram(self, index: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """VᵀAV of some samples, with A the diagonal of their weights, none negative."""
-        return _gram(self.rows, index, weights, self.rank)
+        return _gram(self.rows, index, weights, self.rank, self.pause)
 
 
 class StoredFactor(Factor):
@@ -140,15 +167,20 @@ class LandmarkFactor(Factor):
 
     def rows(self, index):
         V = np.zeros((len(index), self.rank))
-        for part in split(len(index), ROWS_AT_ONCE):
+        for part in split(len(index), rows_at_once(self._near)):
+            self.pause()
             V[part, : self._near] = self.near_rows(index[part])
         which, place = self._far_samples(index)
         V[which, self._near :] = self.columns[place]
         return V
 
     def sums(self, x):
-        index = np.flatnonzero(x)
-        values = self.kernel.multiply(self._numbers(index), x[index], self.landmarks, precise=True)
+        index, values = np.flatnonzero(x), np.zeros(self._near)
+        for part in self._parts(len(index)):
+            some = index[part]
+            values += self.kernel.multiply(
+                self._numbers(some), x[some], self.landmarks, precise=True
+            )
         values += self.shift * x[index].sum()
         which, place = self._far_samples(index)
         near = solve_triangular(self.triangle, values, lower=True, check_finite=False)
@@ -159,16 +191,24 @@ class LandmarkFactor(Factor):
         coefficients = solve_triangular(
             self.triangle, near, lower=True, trans=1, check_finite=False
         )
-        of = self.index if index is None else self._numbers(index)
-        f = self.kernel.multiply(self.landmarks, coefficients, of, precise=True)
+        of = self._numbers(np.arange(self.n) if index is None else index)
+        f = np.empty(len(of))
+        for part in self._parts(len(of)):
+            f[part] = self.kernel.multiply(self.landmarks, coefficients, of[part], precise=True)
         f += self.shift * coefficients.sum()
         which, place = self._far_samples(slice(None) if index is None else index)
         f[which] += self.columns[place] @ w[self._near :]
         return f
 
+    def _parts(self, n: int) -> Iterator[slice]:
+        """Parts of n samples whose kernel values are not many, with a pause before each."""
+        for part in split(n, max(ROWS_AT_ONCE, _VALUES_AT_ONCE // self._near)):
+            self.pause()
+            yield part
+
     def gram(self, index, weights):
         near, total = slice(0, self._near), np.zeros((self.rank, self.rank))
-        total[near, near] = _gram(self.near_rows, index, weights, self._near)
+        total[near, near] = _gram(self.near_rows, index, weights, self._near, self.pause)
         which, place = self._far_samples(index)
         weighted = self.columns[place] * weights[which, np.newaxis]
         further = slice(self._near, self.rank)

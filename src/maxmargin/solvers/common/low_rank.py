@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import blas_threads, split
-from maxmargin.solvers.common.factors import ROWS_AT_ONCE, LandmarkFactor
+from maxmargin.solvers.common.factors import LandmarkFactor, rows_at_once
 
 # Candidates for the next columns of the factor.
 _BLOCK = 128
@@ -94,14 +96,16 @@ def _complete(
 
 
 def landmark_factor(
-    kernel: KernelMatrix, max_rank: int, exact: float, n_candidates: int
-) -> LandmarkFactor | None:
+    kernel: KernelMatrix, max_rank: int, exact: float, n_candidates: int,
+    pause: Callable[[], None] = lambda: None,
+) -> LandmarkFactor | None:  # fmt: skip
     """The same for very many samples, without an array of n · rank numbers.
 
     The landmarks are pivots among some samples from all over the data. A pass over all samples
     finds the few that they do not represent, and these have columns of their own. The entry of
     one that is represented and one that is not lacks the root of that at most. None where the
-    rank is too high, or the samples that are not represented are not few.
+    rank is too high, or the samples that are not represented are not few. `pause` is called
+    between blocks of work, and may raise.
     """
     shift = _shift(kernel)
     diagonal = kernel.diagonal() + shift
@@ -118,7 +122,8 @@ def landmark_factor(
     nothing = np.empty(0, np.int64), np.empty((0, 0))
     near = LandmarkFactor(kernel, landmarks, np.tril(factor[:rank, :rank]), shift, *nothing)
     rest = np.empty(kernel.n)
-    for part in split(kernel.n, ROWS_AT_ONCE):
+    for part in split(kernel.n, rows_at_once(rank)):
+        pause()
         V = near.rows(np.arange(part.start, part.stop))
         rest[part] = diagonal[part] - np.einsum("ij,ij->i", V, V)
     far = np.flatnonzero(rest > _REPRESENTED * tol)

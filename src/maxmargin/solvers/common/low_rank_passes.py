@@ -15,7 +15,7 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem, nearest_feasible, sums_of
-from maxmargin.solvers.common.factors import Factor, LandmarkFactor, as_factor
+from maxmargin.solvers.common.factors import Factor, LandmarkFactor, Stopped, as_factor
 from maxmargin.solvers.common.free_system import solve_free
 from maxmargin.solvers.common.low_rank import (
     expected_rank,
@@ -98,12 +98,14 @@ def _factor(problem, cache_bytes: int, max_rank: int, expected, rough: bool = Fa
     return sampled_factor(problem.kernel, max_rank, accuracy, candidates, expected, truncate=rough)
 
 
-def landmarks_of(problem: Problem, cache_bytes: int) -> LandmarkFactor | None:
+def landmarks_of(
+    problem: Problem, cache_bytes: int, pause: Callable[[], None]
+) -> LandmarkFactor | None:
     """V of very many samples, which is not stored."""
     candidates = min(_LANDMARK_CANDIDATES, int(np.sqrt(cache_bytes / 24)))
     accuracy = _LANDMARKS_LACK / max(1.0, _largest_range(problem))
     return landmark_factor(
-        problem.kernel, constants.MAX_RANK, max(_LEAST_ACCURACY, accuracy), candidates
+        problem.kernel, constants.MAX_RANK, max(_LEAST_ACCURACY, accuracy), candidates, pause
     )
 
 
@@ -133,18 +135,30 @@ def low_rank_passes(
             stopped.append(True)
         return bool(stopped)
 
+    def pause() -> None:
+        if watched(0, None):
+            raise Stopped
+
     last_smoothing = SMOOTHING_PART_OF_TOL * tol
     for _ in range(_PASSES):
         violation, levels = violation_of(problem, beta, residual)
         if violation <= constants.TARGET * tol or stopped:
             break
-        linear = residual + V.times(V.sums(beta))
-        tube = tube_of(problem, beta, levels, violation)
-        system = LowRankSystem(V, linear, problem.lower, problem.upper, beta, *tube)
+        try:
+            linear = residual + V.times(V.sums(beta))
+            tube = tube_of(problem, beta, levels, violation)
+            patient = V.pausing(pause)
+            system = LowRankSystem(patient, linear, problem.lower, problem.upper, beta, *tube)
+        except Stopped:
+            break
         b, ranges = sum(levels) / len(levels), ranges_of(problem)
         smoothings = (first_smoothing(problem, ranges, violation), last_smoothing)
         new = solve_stages(system, ranges, 0.0, beta, b, smoothings, watched)
-        better = None if new is None else _accept(problem, tol, beta, residual, new)
+        better = None
+        if stopped and new is not None:  # the certificate that follows has the exact residual
+            better = moved_towards(problem, V, beta, residual, new)
+        elif new is not None:
+            better = _accept(problem, tol, beta, residual, new)
         if better is not None:
             beta, residual = better
             continue
@@ -206,8 +220,13 @@ def _accept(problem, tol, beta, residual, new) -> tuple[np.ndarray, np.ndarray] 
     return solved, residual - _effect(problem, solved - new)
 
 
-def moved(problem, beta, residual, new) -> tuple[np.ndarray, np.ndarray] | None:
-    """The new β, with the sums of the old, and its residual, if the objective falls."""
+def moved(
+    problem, beta, residual, new, effect: Callable[[np.ndarray], np.ndarray] | None = None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The new β, with the sums of the old, and its residual, if the objective falls.
+
+    `effect(change)` is K @ change, by default from scratch in float64.
+    """
     if not np.isfinite(new).all():  # a system that rounding left without a solution
         return None
     totals = sums_of(beta, problem.by_sign)
@@ -216,10 +235,25 @@ def moved(problem, beta, residual, new) -> tuple[np.ndarray, np.ndarray] | None:
     off = np.abs(np.subtract(sums_of(new, problem.by_sign), totals)).max()
     if off > LARGEST_ERROR_OF_SUM * np.abs(new).sum():
         return None
-    after = residual - _effect(problem, new - beta)
+    after = residual - (_effect(problem, new - beta) if effect is None else effect(new - beta))
     if problem.decrease(beta, new, residual, after) <= 0:
         return None
     return new, after
+
+
+def moved_towards(problem, V: Factor, beta, residual, new) -> tuple[np.ndarray, np.ndarray] | None:
+    """As `moved`, but no farther than the objective falls, and with the kernel VVᵀ.
+
+    It is for a pass that was stopped: `new` may be far from the solution, and the certificate that
+    follows computes the residual with the true kernel.
+    """
+    lower, upper = problem.pieces(new)
+    change = nearest_feasible(new, lower, upper, sums_of(beta, problem.by_sign)) - beta
+    effect = V.times(V.sums(change))
+    fall = problem.decrease(beta, beta + change, residual, residual)  # without the curvature
+    curvature = float(change @ effect)
+    t = 1.0 if problem.by_sign or fall >= curvature else max(0.0, fall / curvature)
+    return moved(problem, beta, residual, beta + t * change, lambda _: t * effect)
 
 
 def _effect(problem: Problem, change: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 
 from maxmargin.parallel import blas_threads
 from maxmargin.solvers.common.bordered import BorderedSystem, Cholesky, solve_multipliers
-from maxmargin.solvers.common.factors import Factor, as_factor
+from maxmargin.solvers.common.factors import Factor, Stopped, as_factor
 from maxmargin.solvers.common.reweighted_steps import (
     FEW_CHANGES,
     INTERCEPT_STEP,
@@ -42,11 +42,11 @@ class _System(ABC):
     ----------
     point : β, or what stands for it
     f : Kβ
-    b : the intercept after the last stage
+    b, smoothing : the intercept after the last stage, and the smoothing width of that
     """
 
     steps_per_call = 1
-    b = 0.0
+    b = smoothing = 0.0
     point: np.ndarray
     f: np.ndarray
 
@@ -343,21 +343,26 @@ def solve_stages(
     """β after stages whose smoothing width δ falls from the first value to the last.
 
     `watch(steps, β)` is called between blocks of steps, with β at the end of a stage
-    only; if it returns something the stages end there. With `rough`, the sets of the last
-    stage need not settle either. None where the system is not positive definite.
+    only; if it returns something the stages end there, and so they do where a step raises
+    `Stopped`. With `rough`, the sets of the last stage need not settle either. None where the
+    system is not positive definite.
     """
     smoothing, last_smoothing = max(smoothings), smoothings[1]
     centre, target = beta.copy(), beta.copy()
     u, side = np.empty(len(beta)), np.empty(len(beta))
-    stop = None
+    stop: object = None
     while True:
         inverse_weights = np.maximum(smoothing / ranges, weakest)
         taken, settled = 0, False
         while not (settled or stop) and taken < _STEPS_PER_STAGE:
             limit = min(system.steps_per_call, _STEPS_PER_STAGE - taken)
-            b, steps, settled, definite = system.stage(
-                inverse_weights, centre, b, limit, smoothing <= last_smoothing and not rough
-            )
+            try:
+                b, steps, settled, definite = system.stage(
+                    inverse_weights, centre, b, limit, smoothing <= last_smoothing and not rough
+                )
+            except Stopped:  # in the middle of a step: the point is that of the step before
+                stop = True
+                break
             taken += steps
             if not definite:
                 return None
@@ -367,7 +372,7 @@ def solve_stages(
             system.epsilon, u, target, side,
         )  # fmt: skip
         stop = stop or watch(0, target)
-        system.b = b
+        system.b, system.smoothing = b, smoothing
         if stop or smoothing <= last_smoothing:
             inside = np.flatnonzero(side)
             if settled:

@@ -18,7 +18,7 @@ from maxmargin import constants
 from maxmargin.optimality import violation_of
 from maxmargin.solvers.common import costs
 from maxmargin.solvers.common.active_set import ActiveSet
-from maxmargin.solvers.common.factors import Factor, LandmarkFactor, as_factor
+from maxmargin.solvers.common.factors import Factor, LandmarkFactor, Stopped, as_factor
 from maxmargin.solvers.common.low_rank_levels import solve_levels
 from maxmargin.solvers.common.low_rank_passes import (
     factor_of,
@@ -75,9 +75,13 @@ _SMOOTHING_OF_VIOLATION = (1.0, 0.02)
 
 
 class SecondOrder:
-    """Decides on second-order steps of one solve, and takes them."""
+    """Decides on second-order steps of one solve, and takes them.
 
-    def __init__(self) -> None:
+    `affords(β)` sets time aside for the certificate of a β, and says whether there is as much.
+    """
+
+    def __init__(self, affords: Callable[[np.ndarray], bool] = lambda beta: True) -> None:
+        self._affords = affords
         self.taken: list[str] = []
         self._since_newton = self._since_low_rank = self._since_block = 0.0
         self._newton_wait = self._block_wait = 1.0
@@ -254,7 +258,10 @@ class SecondOrder:
             self._has_looked, self._rank = True, expected
             if not self._low_rank_due(active, may_shrink):
                 return False  # not yet, now that the rank is known better
-        V = self._factor(active, expected)
+        try:
+            V = self._factor(active, expected, count_steps)
+        except Stopped:
+            return False
         if V is None:  # fewer samples may still have one: up to so many that have any rank
             self._low_rank_below = max(active.n / 2, min(active.n, constants.MAX_RANK + 1))
             self._rank = constants.MAX_RANK
@@ -264,6 +271,8 @@ class SecondOrder:
         if isinstance(V, LandmarkFactor):
             V = self._levels(active, V, may_shrink, count_steps)
             problem = active.problem
+            if count_steps(0):
+                return True
         self._rank = V.rank
         # What the samples outside the active set contribute stands in the residual.
         beta, residual, self._low_rank_possible = low_rank_passes(
@@ -274,11 +283,16 @@ class SecondOrder:
         self.taken.append("low-rank IRWLS")
         return True
 
-    def _factor(self, active: ActiveSet, expected: float | None) -> Factor | None:
+    def _factor(self, active: ActiveSet, expected: float | None, count_steps) -> Factor | None:
         """V of the active samples; of very many it is made of landmarks and kept for later."""
+
+        def pause() -> None:
+            if count_steps(0):
+                raise Stopped
+
         stored = active.n < constants.MANY_SAMPLES or active.whole.kernel.product_without_values
         if not (stored or self._landmarks_tried):
-            self._landmarks = landmarks_of(active.whole, active.cache_bytes)
+            self._landmarks = landmarks_of(active.whole, active.cache_bytes, pause)
             self._landmarks_tried = True
         if self._landmarks is not None:
             return self._landmarks.restrict(active.index)
@@ -295,8 +309,9 @@ class SecondOrder:
         if not far or active.n < constants.MANY_SAMPLES or problem.by_sign:
             return V
         found = solve_levels(
-            problem, V, active.tol, active.cache_bytes, active.beta, active.residual, count_steps
-        )
+            problem, V, active.tol, active.cache_bytes, active.beta, active.residual, count_steps,
+            lambda beta: self._affords(_of_all(active, beta)),
+        )  # fmt: skip
         if found is None:
             return V
         active.move_to(*found)
@@ -304,6 +319,13 @@ class SecondOrder:
         if may_shrink and active.shrink():
             return V.restrict(np.searchsorted(before, active.index))
         return V
+
+
+def _of_all(active: ActiveSet, beta: np.ndarray) -> np.ndarray:
+    """β of all samples with another one of the active samples."""
+    whole = active.beta_of_all().copy()
+    whole[active.index] = beta
+    return whole
 
 
 def _cost_of_violators(active: ActiveSet) -> float:

@@ -68,7 +68,8 @@ class _BlockRun(CertifiedRun):
         self._hold_small_matrix()
         self.size, self.rounds = size, 0
         self.active: ActiveSet | None = None
-        self.second_order = SecondOrder()
+        self.stop: Status | None = None  # what the monitor said during second-order steps
+        self.second_order = SecondOrder(self.monitor.reserve)
 
     def _hold_small_matrix(self) -> None:
         """Keep all kernel values of a small problem in memory: they serve steps and certificate."""
@@ -135,13 +136,14 @@ class _BlockRun(CertifiedRun):
         problem, active = self.problem, self._active_samples(tol, beta, residual)
         violation, intercept = active.violation_and_intercept()
         nothing = np.empty(0, np.int64)
-        working, stop, rounds = nothing, None, 0
+        working, rounds = nothing, 0
         drift, self.rows_failed = Drift(tol), False
         # A little less than tol leaves a margin for the drift of the residual.
         target = constants.TARGET * tol
         last_step = self.n_iter + steps_per_pass(problem.n)
         if self.run.start_steps and self.rounds == 0 and self._second_order_step(active):
             violation, intercept = active.violation_and_intercept()
+        stop = self.stop
         while stop is None and rounds < max_rounds and self.n_iter < last_step:
             if violation <= target:
                 # Where all are active, the certificate is the better look, for the same price.
@@ -162,17 +164,18 @@ class _BlockRun(CertifiedRun):
             if violation > target and allowed and self._second_order_step(active):
                 violation, intercept = active.violation_and_intercept()
                 working = nothing
+            stop = self.stop
             if self.may_shrink and (many or rounds % constants.SHRINK_INTERVAL == 0):
                 active.shrink()
             if active.n < n_before:
                 working = nothing  # its numbers are those of samples that were shrunk away since
             margin = drift.margin(problem, active.change(), violation)
-            if violation > target and self._correct(active, margin):
+            if violation > target and stop is None and self._correct(active, margin):
                 violation, intercept = active.violation_and_intercept()
                 self.rows_failed = drift.stalls(violation) and can_double(problem)
                 if self.rows_failed:
                     break
-            if violation > target:
+            if violation > target and stop is None:
                 stop = self.monitor.update(
                     self.n_iter, violation, active.objective(), active.beta_of_all(), intercept,
                     active.n_settled,
@@ -218,9 +221,15 @@ class _BlockRun(CertifiedRun):
     def _second_order_step(self, active: ActiveSet) -> bool:
         """A second-order step, if one is due; its own steps count as iterations."""
 
+        def state() -> tuple:
+            violation, intercept = active.violation_and_intercept()
+            beta = active.beta_of_all()
+            return violation, active.objective(), beta, intercept, active.n_settled
+
         def count_steps(steps: int) -> Status | None:
             self.n_iter += steps
-            return self.monitor.should_stop(self.n_iter)
+            self.stop = self.stop or self.monitor.observe(self.n_iter, state)
+            return self.stop
 
         return self.second_order.step(active, self.may_shrink, count_steps)
 
