@@ -34,6 +34,7 @@ from maxmargin.solvers.common.low_rank_passes import (
 )
 from maxmargin.solvers.common.newton import newton_change
 from maxmargin.solvers.common.precision import Passes
+from maxmargin.solvers.common.pricing import PartialPricing
 from maxmargin.solvers.common.radix_select import largest
 from maxmargin.solvers.common.reweighted_block import unit_of
 from maxmargin.solvers.common.shrinking import settled
@@ -574,10 +575,18 @@ def test_a_part_has_the_free_samples_and_the_worst_violators():
     beta[[3, 50]] = np.where(y[[3, 50]] > 0, 1.0, -1.0)
     residual = problem.linear - np.linspace(-0.5, 0.5, 400) * y
     active = active_set(problem, beta, residual)
-    chosen = active.select_part(40)
+    chosen = active.select_part(40, residual)
     assert {3, 50} <= set(chosen) and 38 <= len(chosen) == len(set(chosen)) <= 40
     worst = np.argmax(np.where(beta < problem.upper, residual, -np.inf))
     assert worst in chosen
+
+
+def solve_part(pricing, size):
+    """One part, solved; how many of its samples moved."""
+    chosen = pricing.select(size)
+    part = pricing.active.part(chosen)
+    part.pair_steps(np.arange(part.n), 1e-3, 10_000)
+    return pricing.take_over(part, chosen)
 
 
 def test_what_a_part_has_become_is_carried_over_to_all():
@@ -585,11 +594,30 @@ def test_what_a_part_has_become_is_carried_over_to_all():
     problem = problem_of(X, y, 10.0, gamma=20.0)
     active = active_set(problem, np.zeros(400), problem.linear)
     active.fetch(np.arange(20))
-    chosen = active.select_part(100)
-    part = active.part(chosen)
-    part.pair_steps(np.arange(part.n), 1e-3, 10_000)
+    pricing = PartialPricing(active)
+    assert solve_part(pricing, 100) == np.count_nonzero(active.beta) > 0
     assert "cache" not in vars(active)  # two caches would be twice the memory
-    assert active.take_over(part, chosen) == np.count_nonzero(part.beta) > 0
+    pricing.refresh()
+    assert_allclose(active.residual, problem.residual_of(active.beta), atol=1e-9)
+
+
+def test_samples_that_wait_hear_of_the_moves_of_several_parts_at_once():
+    X, y = patches(800)
+    problem = problem_of(X, y, 10.0, gamma=20.0)
+    active = active_set(problem, np.zeros(800), problem.linear)
+    pricing, waiting = PartialPricing(active), []
+    for _ in range(4):
+        solve_part(pricing, 100)
+        exact = problem.residual_of(active.beta)
+        violation = pricing.violation_of_some(100)
+        known = np.isclose(active.residual, exact, atol=1e-9)
+        waiting.append(np.count_nonzero(~known))
+        if violation is not None:
+            can_grow, can_shrink = active.beta < problem.upper, active.beta > problem.lower
+            highest, lowest = exact[known & can_grow].max(), exact[known & can_shrink].min()
+            assert violation == pytest.approx(highest - lowest)
+    assert max(waiting) > 200
+    pricing.refresh()
     assert_allclose(active.residual, problem.residual_of(active.beta), atol=1e-9)
 
 

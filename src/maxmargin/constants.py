@@ -66,12 +66,14 @@ WORTH_SHRINKING = 0.6
 MOVES_BEFORE_CACHING = 3
 # Samples from which on a round solves a part of them by rounds of its own before the others hear of
 # it; that part of the samples, and at most so many; the part of the present violation that it is
-# solved to, in at most so many rounds. (benchmarks/large.py)
+# solved to, in at most so many rounds; parts one after the other while only some of the other
+# samples hear of it. (benchmarks/large.py)
 MANY_SAMPLES = 100_000
 PART_OF_MANY = 0.2
 LARGEST_PART = 65_536
 PART_TOL = 0.2
 ROUNDS_PER_PART = 100
+PARTS_PER_ROUND = 16
 
 # Linear kernels of few features. --------------------------------------------------------------
 

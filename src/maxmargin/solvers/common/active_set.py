@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from maxmargin import constants
 from maxmargin.kernels.buffers import Scratch
 from maxmargin.kernels.row_cache import RowCache
 from maxmargin.optimality import violation_of
-from maxmargin.parallel import run_beside, split
+from maxmargin.parallel import run_beside
 from maxmargin.problem import Problem
 from maxmargin.solvers.common.pair_steps import (
     LARGEST_DIAGONAL,
@@ -37,8 +37,6 @@ _ROUNDING_OF_STEPS = 2.0**-15
 _KEPT_VALUES = 2**21
 # Samples whose residual is compared with an exact one.
 _SPOT_CHECK = 64
-# Samples whose moves are carried over to all others at once.
-_TAKEN_OVER = 2048
 
 
 class ActiveSet:
@@ -206,15 +204,15 @@ class ActiveSet:
             stay = stay[np.argsort(-worth, kind="stable")[: size - len(fresh)]]
         return np.sort(np.concatenate([stay, fresh]))
 
-    def select_part(self, size: int) -> np.ndarray:
+    def select_part(self, size: int, residual: np.ndarray) -> np.ndarray:
         """Many samples that are worth solving together: all free ones and the worst violators.
 
         Where the free ones are more than half of it, these are the ones that answer to
-        the violators.
+        the violators. `residual` is the one that tells violators.
         """
         free = self.free()
         growing, shrinking = violators(
-            self.problem, self.beta, self.residual, size - min(len(free), size // 2)
+            self.problem, self.beta, residual, size - min(len(free), size // 2)
         )
         fresh = np.concatenate([growing, shrinking])
         others = np.setdiff1d(free, fresh, assume_unique=True)
@@ -380,24 +378,11 @@ class ActiveSet:
         part._keep(self.index[of])
         return part
 
-    def take_over(
-        self, part: ActiveSet, of: np.ndarray, must_stop: Callable[[], bool] = lambda: False
-    ) -> int:
-        """Carry what a part has become over to all active samples; how many moved.
-
-        Their rows are multiplied and forgotten: the rows of the part are what is kept. Where
-        it must stop, the residual is left as it is: only the certificate is computed after it.
-        """
-        change = part.beta - self.beta[of]
-        moved = np.flatnonzero(change)
-        self.beta[of] = part.beta
+    def carry(self, moved: np.ndarray, change: np.ndarray, rows: np.ndarray) -> None:
+        """Carry changes of β over to the residual of some samples; their values are forgotten."""
         with self._kernel_time():
-            for block in split(len(moved), _TAKEN_OVER):
-                if must_stop():
-                    break
-                rows = moved[block]
-                self.residual -= self.problem.kernel.multiply(of[rows], change[rows])
-        return len(moved)
+            of = None if len(rows) == self.n else rows
+            self.residual[rows] -= self.problem.kernel.multiply(moved, change, of)
 
     def _keep(self, kept: np.ndarray) -> None:
         """Shrink to the samples `kept`."""

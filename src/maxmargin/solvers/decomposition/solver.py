@@ -27,6 +27,7 @@ from maxmargin.solvers.common.free_system import solve_free
 from maxmargin.solvers.common.interior_point import by_interior_point, steps_before
 from maxmargin.solvers.common.low_rank_passes import rank_of
 from maxmargin.solvers.common.precision import Drift, can_double, steps_per_pass
+from maxmargin.solvers.common.pricing import PartialPricing
 from maxmargin.solvers.decomposition.second_order import SecondOrder
 from maxmargin.solvers.decomposition.small import steps_in_memory
 
@@ -188,14 +189,31 @@ class _BlockRun(CertifiedRun):
         return rank_of(self.whole) > constants.MAX_RANK
 
     def _round_of_many(self, active: ActiveSet, violation: float) -> None:
-        """One part of many samples: its own rounds on its own kernel rows, and one update of all.
+        """Parts of many samples, each solved by itself, and updates of the others in turn."""
+        size = min(int(constants.PART_OF_MANY * active.n), constants.LARGEST_PART)
+        pricing, left = PartialPricing(active), violation
+
+        def must_stop() -> bool:
+            return self.monitor.should_stop(self.n_iter) is not None
+
+        for _ in range(constants.PARTS_PER_ROUND):
+            self._solve_part(active, pricing, size, left)
+            some = pricing.violation_of_some(size, must_stop)
+            if some is None:
+                break
+            left = some
+        pricing.refresh(must_stop=must_stop)
+
+    def _solve_part(
+        self, active: ActiveSet, pricing: PartialPricing, size: int, violation: float
+    ) -> None:
+        """One part of many samples by rounds of its own on its own kernel rows.
 
         A sample moves often before it is where it belongs. Here it does so among some ten
         thousand others, and the kernel row over all samples is computed once for all its moves.
         """
         start = time.perf_counter()
-        size = min(int(constants.PART_OF_MANY * active.n), constants.LARGEST_PART)
-        chosen = active.select_part(size)
+        chosen = pricing.select(size)
         part, working, rounds = active.part(chosen), np.empty(0, np.int64), 0
         self.seconds["selection"] += time.perf_counter() - start
 
@@ -203,9 +221,6 @@ class _BlockRun(CertifiedRun):
             intercept = part.violation_and_intercept()[1]
             beta = part.beta_of_all()
             return violation, part.objective(), beta, intercept, active.n_settled
-
-        def must_stop() -> bool:
-            return self.monitor.should_stop(self.n_iter) is not None
 
         goal = max(constants.PART_TOL * violation, 0.5 * constants.TARGET * active.tol)
         left, _ = part.violation_and_intercept()
@@ -215,8 +230,7 @@ class _BlockRun(CertifiedRun):
             rounds += 1
             if self.monitor.observe(self.n_iter, state) is not None:
                 break
-        moved = active.take_over(part, chosen, must_stop)
-        self.second_order.count_round(active.n, 0, 0, moved)
+        self.second_order.count_round(active.n, 0, 0, pricing.take_over(part, chosen))
 
     def _second_order_step(self, active: ActiveSet) -> bool:
         """A second-order step, if one is due; its own steps count as iterations."""
