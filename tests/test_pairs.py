@@ -147,6 +147,20 @@ def test_few_samples_are_solved_to_the_exact_optimum(sizes, kernel):
     check_optimal(found, batch, oracle.kernel_values(X, X, kernel, 0.3), 1e-11)
 
 
+@pytest.mark.parametrize("n_features", [3, 10, 40])
+@pytest.mark.parametrize("n", [24, 60])
+@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
+def test_newton_steps_lead_to_the_exact_optimum_of_a_linear_kernel(n, n_features, C):
+    X, y = clouds([n // 2, n // 2], n_features, seed=n + n_features)
+    kernel = FeatureKernelMatrix(X, KernelFunction("linear"), np.float64)
+    batch = replace(pairs_of(y, C), refine=True)
+    found = solve(batch, kernel)
+    assert (found.status == CONVERGED).all()
+    check_optimal(found, batch, X @ X.T, 1e-11 * max(1.0, C))
+    for most in (1, 2, 50, int(found.n_iter[0]) - 1):
+        assert solve(replace(batch, max_iter=most), kernel).n_iter[0] <= most
+
+
 def test_values_of_the_user():
     X, y = clouds([12, 15, 9])
     K = oracle.kernel_values(X, X, gamma=0.3)

@@ -179,6 +179,7 @@ def solve_batch(
     # What is None is not compiled: most fits need little of it.
     begun = None if coefficients is None else True
     few = True if sizes.min() <= SMALL else None
+    refine = True if batch.refine else None
     if coefficients is None:
         coefficients = np.zeros(batch.shape)
     _check_shapes(batch, kernel, coefficients)
@@ -197,8 +198,8 @@ def solve_batch(
                 solve_problems(  # type: ignore[call-arg]
                     batch.problems, begin, end, batch.bounds, batch.codes, batch.costs,
                     diagonal, batch.by_pair, coefficients, *lent,
-                    batch.tol, batch.refine, 0 if stopped else max_steps, STEP_BUDGET,
-                    *many, found.counts, found.numbers, *variant,
+                    batch.tol, 0 if stopped else max_steps, STEP_BUDGET,
+                    *many, found.counts, found.numbers, refine, *variant,
                 )  # fmt: skip
 
             if features is None:

@@ -16,12 +16,16 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.compiled import inner, leaf, part_of
 from maxmargin.solvers.common.shrinking import settled_samples
-from maxmargin.solvers.pairs.newton import cost_of_newton_step, free_samples, newton_change
+from maxmargin.solvers.pairs.newton import (
+    carry_over,
+    cost_of_newton_step,
+    free_samples,
+    newton_step,
+)
 from maxmargin.solvers.pairs.problems import (
     CONVERGED,
     HARD,
     STEP_BUDGET,
-    subtract,
     violation_and_intercept,
 )
 from maxmargin.solvers.pairs.steps import OPTIMAL, ZERO, pair_steps
@@ -164,7 +168,7 @@ def _solve(place, vectors, linear, rows, memory, running, tol, limit):
     read = taken * n
     while True:
         residual[:] = linear
-        _carry_over(residual, first, beta, everything, rows, memory)
+        carry_over(residual, first, beta, everything, rows, memory)
         violation, level = violation_and_intercept(beta, residual, lower, upper)
         if violation <= tol:
             return CONVERGED
@@ -178,10 +182,7 @@ def _solve(place, vectors, linear, rows, memory, running, tol, limit):
         values = cost_of_newton_step(free.size, n) / constants.COST_OF_PAIR_STEP
         if crawling and values < STEP_BUDGET:
             read += int(values)
-            change = newton_change(free, vectors, rows, memory, first)
-            if change is not None:
-                _move(beta, lower, upper, free, change)
-                _carry_over(residual, first, change, free, rows, memory)
+            if newton_step(free, vectors, rows, memory, first):
                 violation, level = violation_and_intercept(beta, residual, lower, upper)
         active = np.flatnonzero(
             ~_settled_samples(beta, residual, lower, upper, 0.0, False, level, level, violation)
@@ -199,23 +200,6 @@ def _solve(place, vectors, linear, rows, memory, running, tol, limit):
         )
         crawling = not near
         read += taken * active.size + active.size**2
-
-
-@inner()
-def _carry_over(residual, first, change, samples, rows, memory):
-    """The residual after a change of the β of some samples, from float64 values."""
-    subtract(residual[:first], change, memory, rows[0][samples])
-    subtract(residual[first:], change, memory, rows[1][samples])
-
-
-@inner()
-def _move(beta, lower, upper, samples, change):
-    """Change some of β within their bounds; the change becomes what it is after rounding."""
-    for a in range(samples.size):
-        t = samples[a]
-        moved = min(max(beta[t] + change[a], lower[t]), upper[t])
-        change[a] = moved - beta[t]
-        beta[t] = moved
 
 
 @inner()

@@ -14,6 +14,7 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.compiled import inner, part_of
 from maxmargin.solvers.common import costs, reweighted_steps
+from maxmargin.solvers.pairs.rows import subtract
 
 # Systems that are solved at most, each without the samples that the one before put beyond a bound.
 _MAX_SYSTEMS = 3
@@ -22,7 +23,7 @@ _RIDGE = 1e-13
 # Of a step, whatever its size, in nanoseconds: there is no interpreter around it.
 _COST_OF_STEP = 2e4
 
-_newton_step = inner()(costs.newton_step)
+_model_of_cost = inner()(costs.newton_step)
 _cholesky = part_of(reweighted_steps.cholesky)
 _solve_factored = part_of(reweighted_steps.solve_factored)
 _dot = part_of(reweighted_steps.dot)
@@ -42,7 +43,36 @@ def free_samples(beta, lower, upper):
 @inner()
 def cost_of_newton_step(n_free, n):
     """Nanoseconds of a step that solves one system, without the interpreter's share."""
-    return _newton_step(n_free, n) - constants.COST_OF_NEWTON_STEP + _COST_OF_STEP
+    return _model_of_cost(n_free, n) - constants.COST_OF_NEWTON_STEP + _COST_OF_STEP
+
+
+@inner()
+def newton_step(free, vectors, rows, memory, first):
+    """Move the free β, and the residual with them, where that lowers the objective: whether."""
+    beta, residual, lower, upper, _ = vectors
+    change = newton_change(free, vectors, rows, memory, first)
+    if change is None:
+        return False
+    _move(beta, lower, upper, free, change)
+    carry_over(residual, first, change, free, rows, memory)
+    return True
+
+
+@inner()
+def _move(beta, lower, upper, samples, change):
+    """Change some of β within their bounds; the change becomes what it is after rounding."""
+    for a in range(samples.size):
+        t = samples[a]
+        moved = min(max(beta[t] + change[a], lower[t]), upper[t])
+        change[a] = moved - beta[t]
+        beta[t] = moved
+
+
+@inner()
+def carry_over(residual, first, change, samples, rows, memory):
+    """The residual after a change of the β of some samples, from float64 values."""
+    subtract(residual[:first], change, memory, rows[0][samples])
+    subtract(residual[first:], change, memory, rows[1][samples])
 
 
 @inner()

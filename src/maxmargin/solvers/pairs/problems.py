@@ -12,7 +12,8 @@ from maxmargin.compiled import inner, leaf, part_of
 from maxmargin.optimality import FEASIBLE
 from maxmargin.problem import ROUNDING_OF_BOUND, ROUNDING_OF_SUM
 from maxmargin.solvers.pairs.few import residual_of_few, start_of_few, workspace
-from maxmargin.solvers.pairs.rows import fetch
+from maxmargin.solvers.pairs.newton import free_samples, newton_step
+from maxmargin.solvers.pairs.rows import fetch, gather, subtract
 from maxmargin.solvers.pairs.steps import (
     LIMIT,
     OPTIMAL,
@@ -39,6 +40,8 @@ _READ_BEFORE_HARD = 6_000_000
 # problem that takes more is left to the solution of a linear system.
 _EXACT_PART_OF_TOL = 1e-9
 _STEPS_PER_SAMPLE_TO_EXACT = 300
+# Steps between two Newton steps on the way there.
+_STEPS_BEFORE_NEWTON = 300
 # Rounding of a residual, in units in the last place of Σ|β| times the largest kernel value.
 _UNITS_OF_RESIDUAL = 8.0
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -52,7 +55,7 @@ def solve_problems(
     problems, begin, end, bounds, codes, costs, all_diagonal, by_pair, coefficients,
     memory, on_demand, scratch_start, scratch_stop, shared_at, ready,
     table, samples, features, norms, unit, kind, gamma, coef0, degree,
-    tol, refine, max_steps, budget, per_sample, least_steps, counts, numbers, begun, few, shrinking,
+    tol, max_steps, budget, per_sample, least_steps, counts, numbers, refine, begun, few, shrinking,
 ):  # fmt: skip
     """Solve the problems from `begin` to `end`, each to its certificate.
 
@@ -72,11 +75,12 @@ def solve_problems(
     shared_at, ready : what is kept within groups, see `fetch`; None where nothing is
     table, samples, features, norms, unit, kind, gamma, coef0, degree : what values are computed
         from; features are None where rows are computed one by one
-    tol, refine, max_steps, budget : when a problem is solved, whether to go on to the exact
-        optimum, steps at most, kernel values that they may read
+    tol, max_steps, budget : when a problem is solved, steps at most, kernel values that they may
+        read
     per_sample, least_steps : steps per sample, and at least, after which a problem takes many
     counts : an array with an entry per problem: status, n_iter, evaluations, n_support, n_bounded
     numbers : the same: objective, duality gap, KKT violation, intercept
+    refine : True where problems are solved to the exact optimum, else None
     begun : True where `coefficients` are a start other than zero; None where they are zero, or
         where this call goes on with what another one left
     few : True where some problems have no more than SMALL samples, else None
@@ -85,7 +89,7 @@ def solve_problems(
     """
     source = table, samples, norms, (unit, kind, gamma, coef0, degree)
     scratch = scratch_start, scratch_stop
-    limits = tol, refine, max_steps, budget, per_sample, least_steps
+    limits = tol, max_steps, budget, per_sample, least_steps
     largest = 0
     for p in range(begin, end):
         largest = max(largest, _size(problems[p], bounds))
@@ -113,7 +117,7 @@ def solve_problems(
             _make_feasible(beta, lower, upper)
         status, steps, computed = _solve_one(
             place, vectors, linear, rows, memory, on_demand, shared_at, ready, scratch, source,
-            features, limits, small, few, shrinking, counts[1, p], counts[2, p],
+            features, limits, small, refine, few, shrinking, counts[1, p], counts[2, p],
         )  # fmt: skip
         for t in range(n):
             s, row = (place[0] + t, row_g) if t < first else (h_start + t - first, row_h)
@@ -195,7 +199,7 @@ def _make_feasible(beta, lower, upper):
 @inner()
 def _solve_one(
     place, vectors, linear, rows, memory, on_demand, shared_at, ready, scratch, source, features,
-    limits, small, few, shrinking, steps, computed,
+    limits, small, refine, few, shrinking, steps, computed,
 ):  # fmt: skip
     """Steps and exact residuals in turn until the certificate agrees: status, steps, values.
 
@@ -203,13 +207,13 @@ def _solve_one(
     left out.
     """
     beta, residual, lower, upper, diagonal = vectors
-    tol, refine, max_steps, budget, per_sample, least_steps = limits
+    tol, max_steps, budget, per_sample, least_steps = limits
     n = beta.size
     free, stop = scratch
     # Of one type from the start: for a literal zero Numba would compile all that is called anew.
-    fetched, passes, worst, all_moved = ZERO, 0, np.inf, True
+    fetched, passes, worst, all_moved, exact = ZERO, 0, np.inf, True, False
     if few is not None and n <= SMALL:
-        free, values = _gather(
+        free, values = gather(
             place, residual, rows, memory, on_demand, shared_at, ready, free, stop, source,
             features, small[0],
         )  # fmt: skip
@@ -231,8 +235,8 @@ def _solve_one(
             if not complete:
                 return HARD, steps, computed
         violation, level = violation_and_intercept(beta, residual, lower, upper)
-        if violation <= tol and refine:
-            refine, worst = False, np.inf
+        if refine is not None and violation <= tol and not exact:
+            exact, worst = True, np.inf
             tol = max(_EXACT_PART_OF_TOL * tol, _rounding_of_residual(beta, diagonal))
             budget = min(budget, (steps + _STEPS_PER_SAMPLE_TO_EXACT * n) * n)
         if violation <= tol:
@@ -248,6 +252,14 @@ def _solve_one(
         if reason == TOO_MUCH or allowed <= 0:
             return HARD, steps, computed
         most = min(max_steps - steps, allowed, max(per_sample * n, least_steps))
+        if refine is not None and (exact or reason == LIMIT):
+            between = free_samples(beta, lower, upper)
+            if newton_step(between, vectors, rows, memory, place[1] - place[0]):
+                violation, level = violation_and_intercept(beta, residual, lower, upper)
+                steps, most = steps + 1, most - 1
+            most = min(most, _STEPS_BEFORE_NEWTON)
+        elif shrinking is None and reason == LIMIT and n > SMALL:
+            return MANY_STEPS, steps, computed
         target = constants.TARGET * tol
         if few is not None and n <= SMALL:
             least = least_curvature(diagonal)
@@ -256,8 +268,6 @@ def _solve_one(
             )
             steps += taken
             continue
-        if shrinking is None and reason == LIMIT:
-            return MANY_STEPS, steps, computed
         reason, taken, all_moved, free, fetched, values = _turn(
             place, vectors, level, violation, rows, memory, on_demand, shared_at, ready, free, stop,
             source, features, fetched, target, most, shrinking, reason,
@@ -338,60 +348,3 @@ def _rounding_of_residual(beta, diagonal):
         largest = max(largest, abs(diagonal[t]))
         total += abs(beta[t])
     return _UNITS_OF_RESIDUAL * _EPSILON * total * np.float64(largest)
-
-
-@inner(fastmath={"contract", "nsz"})
-def subtract(part, beta, memory, places):
-    """part −= Σ_t β_t · the values from places[t] on.
-
-    Four rows at a time, so that the residual is read and written less often.
-    """
-    four, count, size = np.empty(4, np.int64), 0, part.size
-    for t in range(beta.size):
-        if beta[t] == 0.0:
-            continue
-        four[count] = t
-        count += 1
-        if count == 4:
-            count = 0
-            a, b, c, d = four
-            row_a, row_b = (
-                memory[places[a] : places[a] + size],
-                memory[places[b] : places[b] + size],
-            )
-            row_c, row_d = (
-                memory[places[c] : places[c] + size],
-                memory[places[d] : places[d] + size],
-            )
-            by_a, by_b, by_c, by_d = beta[a], beta[b], beta[c], beta[d]
-            for u in range(size):
-                total = by_a * row_a[u] + by_b * row_b[u] + by_c * row_c[u]
-                part[u] -= total + by_d * row_d[u]
-    for k in range(count):
-        row, factor = memory[places[four[k]] : places[four[k]] + size], beta[four[k]]
-        for u in range(size):
-            part[u] -= factor * row[u]
-
-
-@inner()
-def _gather(
-    place, residual, rows, memory, on_demand, shared_at, ready, free, stop, source, features, K
-):  # fmt: skip
-    """All kernel values of a few samples in K: free place, values computed (−1: no memory)."""
-    n, first, computed = residual.size, place[1] - place[0], 0
-    for t in range(n):
-        residual[t] = 0.0
-    for t in range(n):
-        if on_demand is not None and rows[0][t] < 0:
-            free, count, values = fetch(
-                t, place, residual, t, memory, shared_at, ready, free, stop, source, features,
-                rows[0], rows[1],
-            )  # fmt: skip
-            if count == 0:
-                return free, -1
-            computed += values
-        for u in range(first):
-            K[t, u] = memory[rows[0][t] + u]
-        for u in range(first, n):
-            K[t, u] = memory[rows[1][t] + u - first]
-    return free, computed

@@ -169,3 +169,60 @@ def _next_to_violate(t, in_first, first, residual, at_first, chosen, most):
                 if scores[k] < scores[least]:
                     least = k
     return count
+
+
+@inner(fastmath={"contract", "nsz"})
+def subtract(part, beta, memory, places):
+    """part −= Σ_t β_t · the values from places[t] on.
+
+    Four rows at a time, so that the residual is read and written less often.
+    """
+    four, count, size = np.empty(4, np.int64), 0, part.size
+    for t in range(beta.size):
+        if beta[t] == 0.0:
+            continue
+        four[count] = t
+        count += 1
+        if count == 4:
+            count = 0
+            a, b, c, d = four
+            row_a, row_b = (
+                memory[places[a] : places[a] + size],
+                memory[places[b] : places[b] + size],
+            )
+            row_c, row_d = (
+                memory[places[c] : places[c] + size],
+                memory[places[d] : places[d] + size],
+            )
+            by_a, by_b, by_c, by_d = beta[a], beta[b], beta[c], beta[d]
+            for u in range(size):
+                total = by_a * row_a[u] + by_b * row_b[u] + by_c * row_c[u]
+                part[u] -= total + by_d * row_d[u]
+    for k in range(count):
+        row, factor = memory[places[four[k]] : places[four[k]] + size], beta[four[k]]
+        for u in range(size):
+            part[u] -= factor * row[u]
+
+
+@inner()
+def gather(
+    place, residual, rows, memory, on_demand, shared_at, ready, free, stop, source, features, K
+):  # fmt: skip
+    """All kernel values of a few samples in K: free place, values computed (−1: no memory)."""
+    n, first, computed = residual.size, place[1] - place[0], 0
+    for t in range(n):
+        residual[t] = 0.0
+    for t in range(n):
+        if on_demand is not None and rows[0][t] < 0:
+            free, count, values = fetch(
+                t, place, residual, t, memory, shared_at, ready, free, stop, source, features,
+                rows[0], rows[1],
+            )  # fmt: skip
+            if count == 0:
+                return free, -1
+            computed += values
+        for u in range(first):
+            K[t, u] = memory[rows[0][t] + u]
+        for u in range(first, n):
+            K[t, u] = memory[rows[1][t] + u - first]
+    return free, computed
