@@ -161,6 +161,18 @@ def test_newton_steps_lead_to_the_exact_optimum_of_a_linear_kernel(n, n_features
         assert solve(replace(batch, max_iter=most), kernel).n_iter[0] <= most
 
 
+@pytest.mark.parametrize("away", [0.0, 1e9])
+def test_very_few_features_take_rows_where_inner_products_suffice(away):
+    X, y = clouds([120, 100], n_features=2, spread=0.2)
+    batch = replace(pairs_of(y), narrow=True)
+    kernel = FeatureKernelMatrix(
+        X + away * (y == 1)[:, None], KernelFunction("rbf", 0.3), np.float64
+    )
+    found = solve(batch, kernel)
+    assert (found.status == CONVERGED).all()
+    check_optimal(found, batch, kernel.block(np.arange(220), dtype=np.float64), 1e-3)
+
+
 def test_values_of_the_user():
     X, y = clouds([12, 15, 9])
     K = oracle.kernel_values(X, X, gamma=0.3)

@@ -28,6 +28,8 @@ VALUES_WORTH_THREADS = 300_000
 CHEAP_MULTIPLIES = 128
 # Features from which on several kernel rows of one matrix product are cheaper than one by one.
 FEATURES_WORTH_PRODUCTS = 48
+# Features up to which rows one by one are as cheap as those of a product. (benchmarks/small.py)
+FEATURES_OF_CHEAP_ROWS = 10
 # Bytes of a float64 kernel matrix up to which all values are float64; larger ones have float32
 # rows, which take half the time and memory. (benchmarks/small.py)
 DOUBLE_PRECISION_BYTES = 2 * 2**20

@@ -56,6 +56,7 @@ def solve_together(source: LocalSource, solver, watch: FitWatch, seed: int) -> A
         few_features=has_few_features(data.X, estimator.kernel),
         wide=wide,
         at_once=at_once,
+        narrow=_is_narrow(data.X, estimator.kernel),
     )  # fmt: skip
     memory = cache_bytes(estimator.cache_size, data.n)
     with session(resolve_n_jobs(estimator.n_jobs)), watch.problem() as monitor:
@@ -88,6 +89,12 @@ def _worth_products(X, kernel) -> tuple[bool, bool]:
     n, n_features = X.shape
     wide = isinstance(X, np.ndarray) and are_dense(X, kernel == "rbf")
     return wide, wide or kernel != "linear" or n_features >= n
+
+
+def _is_narrow(X, kernel) -> bool:
+    """`narrow` of a `Batch`; of a linear kernel the interior-point method counts on all values."""
+    few = X.shape[1] <= constants.FEATURES_OF_CHEAP_ROWS
+    return few and isinstance(X, np.ndarray) and kernel in BUILT_IN_KERNELS and kernel != "linear"
 
 
 def _kernel_in_order(source: LocalSource, order: np.ndarray, memory: int):

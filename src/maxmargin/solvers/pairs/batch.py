@@ -40,6 +40,9 @@ _MOST_SAMPLES_FEW_FEATURES = 4096
 # Kernel matrix of one problem of many features up to which all of it is computed at once, half by
 # symmetry. (benchmarks/everyday.py)
 _BYTES_AT_ONCE = 2**25
+# Kernel matrix of one problem of very few features up to which all of it is computed: of a larger
+# one the rows that steps ask for are fewer values than half of it. (benchmarks/small.py)
+_BYTES_NARROW = 8 * 192**2
 # Values that the problems of one compiled call have, about: some milliseconds.
 _VALUES_PER_CALL = 400_000
 # Kernel rows that a thread can at least keep of a problem.
@@ -64,6 +67,8 @@ class Batch:
     wide : whether samples are dense and have so many features that kernel values cost much less
         by large matrix products than row by row
     at_once : whether the same holds for all kernel values of one problem, of sparse samples too
+    narrow : whether samples are dense and have so few features that a kernel value costs no more
+        by itself than as part of a matrix product
     """
 
     problems: np.ndarray
@@ -77,6 +82,7 @@ class Batch:
     few_features: bool = False
     wide: bool = False
     at_once: bool = False
+    narrow: bool = False
 
     @property
     def n(self) -> int:
@@ -142,6 +148,8 @@ def worth_it(batch: Batch, memory: int) -> bool:
 def _wants_all_values(batch: Batch, sizes: np.ndarray, memory: int) -> bool:
     """Whether most kernel values will be used, or all are so few, that all are computed at once."""
     n_bytes = 8 * batch.n**2
+    if batch.narrow and len(sizes) == 1 and n_bytes > _BYTES_NARROW:
+        return False
     few = n_bytes <= constants.DOUBLE_PRECISION_BYTES or float(sizes.mean()) <= _FEW_SAMPLES
     at_once = batch.at_once and len(sizes) == 1 and n_bytes <= _BYTES_AT_ONCE
     return (few or at_once) and n_bytes <= memory
@@ -169,11 +177,13 @@ def solve_batch(
     coefficients : β to start from, feasible; changed in place
     """
     sizes = batch.sizes
-    values = (
+    values: _AllValues | _RowsOnDemand | None = (
         _AllValues(kernel)
         if _wants_all_values(batch, sizes, memory) or _given(kernel, memory)
         else _RowsOnDemand.of(kernel, batch, sizes, memory)
     )
+    if values is None and 8 * batch.n**2 <= min(constants.DOUBLE_PRECISION_BYTES, memory):
+        values = _AllValues(kernel)  # inner products do not suffice for rows
     if values is None:
         return None
     # What is None is not compiled: most fits need little of it.

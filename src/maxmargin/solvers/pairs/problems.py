@@ -288,18 +288,19 @@ def _turn(
     why they ended, steps, whether all samples took part, first free place, rows that the problem
     has, values computed
     """
+    computed = 0
     if shrinking is not None and reason == LIMIT:
-        why, taken = steps_of_active(
-            place, vectors, level, violation, rows, memory, on_demand, shared_at, ready, source,
-            features, target, most,
+        why, taken, free, fetched, computed = steps_of_active(
+            place, vectors, level, violation, rows, memory, on_demand, shared_at, ready, free, stop,
+            source, features, fetched, target, most,
         )  # fmt: skip
         if taken > 0:
-            return why, taken, False, free, fetched, ZERO
+            return why, taken, False, free, fetched, computed
     why, taken, free, fetched, values = pair_steps(
         place, vectors, rows, memory, on_demand, shared_at, ready, free, stop, source, features,
         fetched, target, most,
     )  # fmt: skip
-    return why, taken, True, free, fetched, values
+    return why, taken, True, free, fetched, computed + values
 
 
 @inner()

@@ -208,26 +208,34 @@ def pair_steps(
 
 @inner()
 def steps_of_active(
-    place, vectors, level, margin, rows, memory, on_demand, shared_at, ready, source, features, tol,
-    max_steps,
+    place, vectors, level, margin, rows, memory, on_demand, shared_at, ready, free, stop, source,
+    features, fetched, tol, max_steps,
 ):  # fmt: skip
     """Steps of the samples that may still move; the residual of the others stays as it was.
 
     `level` and `margin` are the intercept and the violation. No step is taken where the samples
-    are too many, or the row of one of them is not there.
+    are too many, or there is no memory for the row of one of them. Returns what `pair_steps` does.
     """
     beta, residual, lower, upper, diagonal = vectors
-    first, m = place[1] - place[0], ZERO
+    first, m, computed = place[1] - place[0], ZERO, 0
     at_rest = _settled_samples(beta, residual, lower, upper, 0.0, False, level, level, margin)
     active = np.empty(beta.size, np.int64)
     for t in range(beta.size):
         if not at_rest[t]:
-            if rows[0][t] < 0:
-                return LIMIT, 0
             active[m] = t
             m += 1
     if not 2 <= m <= _MOST_ACTIVE:
-        return LIMIT, 0
+        return LIMIT, 0, free, fetched, computed
+    for a in range(m):
+        if on_demand is not None and rows[0][active[a]] < 0:
+            free, count, values = fetch(
+                active[a], place, residual, fetched, memory, shared_at, ready, free, stop, source,
+                features, rows[0], rows[1],
+            )  # fmt: skip
+            if count == 0:
+                return LIMIT, 0, free, fetched, computed
+            fetched += count
+            computed += values
     block, at, work, of_active = (
         np.empty(m * m), np.empty((2, m), np.int64), np.empty((4, m)), np.empty(m, np.float32)
     )  # fmt: skip
@@ -244,7 +252,7 @@ def steps_of_active(
     )  # fmt: skip
     for a in range(m):
         beta[active[a]] = work[0, a]
-    return reason, steps
+    return reason, steps, free, fetched, computed
 
 
 @inner(error_model="numpy")
