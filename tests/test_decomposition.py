@@ -635,3 +635,14 @@ def test_rounds_of_parts_stop_when_they_must(few_are_many):
         model = SVC(C=50.0, gamma=20.0, max_iter=700, solver=Decomposition(64)).fit(X, y)
     assert model.fit_report_.status == "max_iter"
     assert model.fit_report_.n_iter <= 700
+
+
+def test_one_block_solves_a_nu_regression_of_large_c_to_the_end():
+    """All samples are in its systems, and the residual is right before and after it."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (1500, 4))
+    y = np.sin(4 * X[:, 0]) * np.cos(3 * X[:, 1]) + 0.2 * rng.standard_normal(1500)
+    model = NuSVR(C=1e4, gamma=1.0).fit(X, y / y.std())
+    report = model.fit_report_
+    assert report.problems[0].details["second_order"] == ["block IRWLS"]
+    assert report.status == "converged" and report.kkt_violation < 1e-5

@@ -42,6 +42,8 @@ SHARE_OF_FREE_MEMORY = 0.3
 ENOUGH_BYTES = 512 * 2**20
 ENOUGH_ROWS = 4096
 MOST_BYTES = 2560 * 2**20
+# The same, of the linear systems of all samples: 8,192 of them at most.
+BYTES_OF_SYSTEMS = 2**30
 # Bytes that a row cache takes at once; beyond them, uses per row that pay for new memory.
 FREE_BYTES = 64 * 2**20
 USES_PER_ROW = 6

@@ -23,9 +23,13 @@ def memory_budget(cache_size: float | str, enough: int | None = None) -> int:
 
 def cache_bytes(cache_size: float | str, n_samples: int) -> int:
     """The memory for the kernel rows of one problem."""
-    if 8 * n_samples**2 <= constants.FREE_BYTES:
+    # Second-order steps for all samples take the matrix in float64, and a factor of it.
+    systems = 16 * n_samples**2
+    if systems <= constants.FREE_BYTES:
         return memory_budget(cache_size, constants.FREE_BYTES)
     enough = max(constants.ENOUGH_BYTES, 4 * n_samples * constants.ENOUGH_ROWS)
+    if systems <= constants.BYTES_OF_SYSTEMS:
+        enough = max(enough, systems)
     return memory_budget(cache_size, min(enough, constants.MOST_BYTES))
 
 

@@ -67,8 +67,8 @@ _LEAST_FREE = 64
 # first of these parts that leaves at most so many times the free ones.
 _PARTS_OF_VIOLATION = (1.0, 0.3, 0.1, 0.03, 0.0)
 _BLOCK_PER_FREE = 2.0
-# Bytes that a pair of samples of it takes: the kernel value in two precisions, and systems.
-_BLOCK_BYTES = 32
+# Bytes that a pair of samples of it takes: the kernel value, and the system that is factorised.
+_BLOCK_BYTES = 16
 # Its first and last smoothing width as parts of the violation: samples that it leaves out will
 # violate more than that.
 _SMOOTHING_OF_VIOLATION = (1.0, 0.02)
@@ -231,12 +231,15 @@ class SecondOrder:
         if len(working) == 0 or self._since_block <= patience * cost:
             return False
         self._since_block = 0.0
-        beta, residual = active.beta[working], active.residual[working]
-        # Beside a large C, the rounding of single precision would outweigh the smoothing.
-        K = problem.kernel.block(working, working, dtype=np.float64)
         last = SMOOTHING_PART_OF_TOL * active.tol
         if part < 1.0:
             last = max(_SMOOTHING_OF_VIOLATION[1] * violation, last)
+        # Where all β are large, float32 rows have made more of a residual wrong than that.
+        if active.correct(last):
+            violation, levels = violation_of(problem, active.beta, active.residual)
+        beta, residual = active.beta[working], active.residual[working]
+        # Beside a large C, the rounding of single precision would outweigh the smoothing.
+        K = problem.kernel.block(working, working, dtype=np.float64)
         smoothings = (_SMOOTHING_OF_VIOLATION[0] * violation, last)
         new = solve_block(
             problem, K, working, beta, residual, levels, violation, smoothings,
@@ -247,6 +250,7 @@ class SecondOrder:
             return False
         active.beta[working] = new
         active.update_residual(working, new - beta)
+        active.correct(last)
         self._newton_wait = 1.0  # the free set is another one
         self.taken.append("block IRWLS")
         return True
