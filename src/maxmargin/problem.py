@@ -60,10 +60,9 @@ class Problem:
     def feasible(self, beta: np.ndarray | None = None) -> np.ndarray:
         """A new feasible β near the given one; without one, a β with few non-zeros."""
         if beta is None:
-            beta = np.zeros(self.n)
             if not any(self.totals):
-                return beta
-            beta = filled(self.linear, self.lower, self.upper, self.totals)
+                return np.zeros(self.n)
+            return filled(self.linear, self.lower, self.upper, self.totals)
         if self.epsilon:  # samples at the kink stay there, if the others can make up the sum
             lower, upper = self.pieces(beta)
             near = nearest_feasible(beta, lower, upper, self.totals)

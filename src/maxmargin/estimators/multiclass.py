@@ -153,7 +153,9 @@ def binary_tasks(
             _task(everything, np.where(codes[everything] == i, 1.0, -1.0), i, other, nu)
             for i in range(1 if n_classes == 2 else n_classes)
         ]
-    return PairTasks(codes, n_classes, nu)
+    tasks = PairTasks(codes, n_classes, nu)
+    # ν-SVCs are solved one by one, and each task is read several times.
+    return tasks if nu is None else list(tasks)
 
 
 def _task(index, signs, positive: int, negative: int | None, nu: float | None) -> BinaryTask:

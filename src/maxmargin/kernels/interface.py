@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import copy
+from functools import cached_property
 
 import numpy as np
 
@@ -112,7 +113,7 @@ class KernelMatrix(ABC):
         `dtype` is a wish: values that the user computed stay as they are.
         """
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """The size of the values: thresholds on them are multiplied by it, those on β divided.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from dataclasses import replace
 
 import numpy as np
 
@@ -53,8 +52,9 @@ def start_of(problem: Problem, run: Run) -> tuple[np.ndarray, np.ndarray]:
         moved = np.abs(beta - run.start)
         if moved.max(initial=0.0) <= _ROUNDING * np.abs(beta).max():
             return beta, known
-    estimate = replace(run, provisional=precise_enough(problem, run.tol, beta))
-    return beta, certify_or_estimate(problem, estimate, beta).residual
+    if precise_enough(problem, run.tol, beta):
+        return beta, problem.residual_of(beta)
+    return beta, certify(problem, beta).residual
 
 
 class CertificateCost:

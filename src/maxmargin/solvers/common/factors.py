@@ -27,6 +27,16 @@ class Stopped(Exception):
     """Raised between two blocks of work that the caller no longer wants."""
 
 
+def pause_until(unwanted: Callable[[], object]) -> Callable[[], None]:
+    """What to call between two blocks of work: it raises `Stopped` once that says so."""
+
+    def pause() -> None:
+        if unwanted():
+            raise Stopped
+
+    return pause
+
+
 def rows_at_once(rank: int) -> int:
     """Rows of V that are made, or multiplied with each other, without asking whether to go on."""
     return int(min(ROWS_AT_ONCE, max(256, _MULTIPLIES_AT_ONCE / rank**2)))

@@ -5,8 +5,9 @@ each iteration solves one linear system for all samples. With K = VVᵀ it has t
 (Fine and Scheinberg, 2001), and 10 to 40 iterations suffice, whatever C is. Their directions are
 Mehrotra's: a predictor, and a corrector for what the predictor neglects.
 
-β is the difference of two parts, positive and negative, each between zero and its bound. So the
-tube of a regression is a cost of both; of a classifier's sample, one part has no range.
+β is an offset plus parts that lie between zero and their range. Without a tube there is one part,
+and the offset is the lower bound. With one there are two, positive and negative, whose difference
+is β: the tube is a cost of both.
 """
 
 # Numba leaves have no Python types that mypy could follow.
@@ -64,7 +65,7 @@ def by_interior_point(
 def interior_point(V, linear, lower, upper, epsilon, total, tol, max_iter, beta):
     """Minimise ½‖Vᵀβ‖² − pᵀβ + ε‖β‖₁ for lower ≤ β ≤ upper and Σβ = total.
 
-    A point has the two parts of β, the multipliers of their lower and of their upper bounds.
+    A point has the parts of β, the multipliers of their lower and of their upper bounds.
 
     Parameters
     ----------
@@ -78,46 +79,52 @@ def interior_point(V, linear, lower, upper, epsilon, total, tol, max_iter, beta)
     iterations, and whether they led to a solution
     """
     n, rank = V.shape
-    point, direction, goals = np.empty((3, 2, n)), np.empty((3, 2, n)), np.empty((2, 2, n))
+    parts = 2 if epsilon > 0.0 else 1
+    point, direction = np.empty((3, parts, n)), np.empty((3, parts, n))
+    goals, offset, new = np.empty((2, parts, n)), np.zeros(n), np.empty((2, n))
     residual, weights, by_ones = np.empty(n), np.empty((3, n)), np.empty(n)
-    scaled, factor, bounds = np.empty((n, rank)), np.empty((rank, rank)), np.empty((2, n))
+    scaled, factor, ranges = np.empty((n, rank)), np.empty((rank, rank)), np.empty((parts, n))
     for i in range(n):
-        bounds[0, i], bounds[1, i] = upper[i], -lower[i]
-    largest = max(bounds[0].max(), bounds[1].max())
-    level = _start(V, linear, bounds, point, residual)
+        if parts == 1:
+            offset[i], ranges[0, i] = lower[i], upper[i] - lower[i]
+        else:
+            ranges[0, i], ranges[1, i] = upper[i], -lower[i]
+    largest, left = ranges.max(), total - offset.sum()
+    level = _start(V, linear, ranges, offset, point, residual)
     for iteration in range(min(max_iter, _MOST_ITERATIONS)):
-        mu = _complementarity(point, bounds)
+        mu = _complementarity(point, ranges)
+        _beta_of(point, offset, new[0])
         if mu <= _WORTH_ROUNDING * tol * largest and _round(
-            V, linear, lower, upper, epsilon, total, point, residual, level, tol, goals
+            V, linear, lower, upper, epsilon, total, residual, level, tol, new[0], new[1]
         ):
-            for i in range(n):
-                beta[i] = goals[0, 0, i]
+            beta[:] = new[0]
             return iteration, True
-        _weigh(point, bounds, weights)
+        _weigh(point, ranges, weights)
         if not _factorise(V, weights[2], scaled, factor):
             return iteration, False
         for i in range(n):
             by_ones[i] = 1.0
         _solve(V, weights[2], factor, by_ones)
-        system, fixed = (weights, factor, by_ones), (epsilon, total)
+        system, fixed = (weights, factor, by_ones), (epsilon, left)
         goals[:] = 0.0
-        _direct(V, system, point, bounds, residual, level, fixed, goals, direction)
-        step = _step_length(point, bounds, direction)
-        _correct(direction, _goal(point, bounds, direction, step, mu), goals)
-        change = _direct(V, system, point, bounds, residual, level, fixed, goals, direction)
-        step = min(1.0, _PART_OF_WAY * _step_length(point, bounds, direction))
+        _direct(V, system, point, ranges, residual, level, fixed, goals, direction)
+        step = _step_length(point, ranges, direction)
+        _correct(direction, _goal(point, ranges, direction, step, mu), goals)
+        change = _direct(V, system, point, ranges, residual, level, fixed, goals, direction)
+        step = min(1.0, _PART_OF_WAY * _step_length(point, ranges, direction))
         if not step > _SHORTEST_STEP:
             return iteration, False
         level += step * change
         _move(point, step, direction)
-        _residual(V, linear, point[0, 0] - point[0, 1], residual)
+        _beta_of(point, offset, new[0])
+        _residual(V, linear, new[0], residual)
     return min(max_iter, _MOST_ITERATIONS), False
 
 
 @inner(error_model="numpy")
 def _correct(direction, goal, goals):
     """The goals of the corrector: less what the predictor's step would add to each product."""
-    for k in range(2):
+    for k in range(goals.shape[1]):
         for i in range(goals.shape[2]):
             goals[0, k, i] = goal - direction[1, k, i] * direction[0, k, i]
             goals[1, k, i] = goal + direction[2, k, i] * direction[0, k, i]
@@ -126,9 +133,19 @@ def _correct(direction, goal, goals):
 @inner(error_model="numpy")
 def _move(point, step, direction):
     for m in range(3):
-        for k in range(2):
+        for k in range(point.shape[1]):
             for i in range(point.shape[2]):
                 point[m, k, i] += step * direction[m, k, i]
+
+
+@inner(error_model="numpy")
+def _beta_of(point, offset, beta):
+    """The offset plus the first part, less the second where there is one."""
+    for i in range(beta.size):
+        beta[i] = offset[i] + point[0, 0, i]
+    if point.shape[1] == 2:
+        for i in range(beta.size):
+            beta[i] -= point[0, 1, i]
 
 
 @inner(error_model="numpy")
@@ -140,20 +157,21 @@ def _residual(V, linear, beta, residual):
 
 
 @inner(error_model="numpy")
-def _start(V, linear, bounds, point, residual):
-    """Both parts in the middle of their range, and multipliers of the size of p: the intercept."""
-    n, unit = linear.size, 0.0
-    for k in range(2):
+def _start(V, linear, ranges, offset, point, residual):
+    """Parts in the middle of their range, and multipliers of the size of p: the intercept."""
+    n, unit, beta = linear.size, 0.0, np.empty(linear.size)
+    for k in range(point.shape[1]):
         for i in range(n):
-            point[0, k, i], point[1, k, i], point[2, k, i] = 0.5 * bounds[k, i], 0.0, 0.0
-    _residual(V, linear, point[0, 0] - point[0, 1], residual)
+            point[0, k, i], point[1, k, i], point[2, k, i] = 0.5 * ranges[k, i], 0.0, 0.0
+    _beta_of(point, offset, beta)
+    _residual(V, linear, beta, residual)
     mean, intercept = linear.sum() / n, residual.sum() / n
     for i in range(n):
         unit += abs(linear[i] - mean) / n
     for i in range(n):
         error = residual[i] - intercept
-        for k in range(2):
-            if bounds[k, i] > 0.0:
+        for k in range(point.shape[1]):
+            if ranges[k, i] > 0.0:
                 point[1, k, i] = unit + max(-error, 0.0)
                 point[2, k, i] = unit + max(error, 0.0)
             error = -error
@@ -161,28 +179,29 @@ def _start(V, linear, bounds, point, residual):
 
 
 @inner(error_model="numpy")
-def _complementarity(point, bounds):
+def _complementarity(point, ranges):
     """The mean product of a multiplier and the distance from its bound."""
     total, count = 0.0, 0
-    for k in range(2):
-        for i in range(bounds.shape[1]):
-            if bounds[k, i] > 0.0:
+    for k in range(ranges.shape[0]):
+        for i in range(ranges.shape[1]):
+            if ranges[k, i] > 0.0:
                 part = point[0, k, i]
-                total += point[1, k, i] * part + point[2, k, i] * (bounds[k, i] - part)
+                total += point[1, k, i] * part + point[2, k, i] * (ranges[k, i] - part)
                 count += 2
     return total / count
 
 
 @inner(error_model="numpy")
-def _weigh(point, bounds, weights):
-    """How far each part of β moves with its residual; then the sums of both parts."""
-    for i in range(bounds.shape[1]):
-        for k in range(2):
+def _weigh(point, ranges, weights):
+    """How far each part of β moves with its residual; then the sum of the parts."""
+    for i in range(ranges.shape[1]):
+        weights[2, i] = 0.0
+        for k in range(ranges.shape[0]):
             weights[k, i], part = 0.0, point[0, k, i]
-            if bounds[k, i] > 0.0:
-                below, above = point[1, k, i] / part, point[2, k, i] / (bounds[k, i] - part)
+            if ranges[k, i] > 0.0:
+                below, above = point[1, k, i] / part, point[2, k, i] / (ranges[k, i] - part)
                 weights[k, i] = 1.0 / (below + above)
-        weights[2, i] = weights[0, i] + weights[1, i]
+            weights[2, i] += weights[k, i]
 
 
 @inner(error_model="numpy")
@@ -211,7 +230,7 @@ def _solve(V, weights, factor, right):
 
 
 @inner(error_model="numpy")
-def _direct(V, system, point, bounds, residual, level, fixed, goals, direction):
+def _direct(V, system, point, ranges, residual, level, fixed, goals, direction):
     """The Newton direction towards the goals of all products; returns that of the intercept.
 
     A part moves by its weight times what pulls at it, less the change of Kβ and intercept.
@@ -221,10 +240,10 @@ def _direct(V, system, point, bounds, residual, level, fixed, goals, direction):
     change, pulled, surplus = np.empty(n), np.empty(n), -total
     for i in range(n):
         sign, pulled[i] = 1.0, 0.0
-        for k in range(2):
-            if bounds[k, i] > 0.0:
+        for k in range(ranges.shape[0]):
+            if ranges[k, i] > 0.0:
                 part = point[0, k, i]
-                pull = goals[0, k, i] / part - goals[1, k, i] / (bounds[k, i] - part)
+                pull = goals[0, k, i] / part - goals[1, k, i] / (ranges[k, i] - part)
                 direction[0, k, i] = sign * (residual[i] - level) - epsilon + pull
                 pulled[i] += sign * weights[k, i] * direction[0, k, i]
                 surplus += sign * part
@@ -235,14 +254,14 @@ def _direct(V, system, point, bounds, residual, level, fixed, goals, direction):
     for i in range(n):
         change[i] -= shift * by_ones[i]
         carried = (pulled[i] - change[i]) / weights[2, i]  # the change of Kβ and intercept
-        for k in range(2):
-            if bounds[k, i] > 0.0:
+        for k in range(ranges.shape[0]):
+            if ranges[k, i] > 0.0:
                 part, below, above = point[0, k, i], point[1, k, i], point[2, k, i]
                 moved = weights[k, i] * (direction[0, k, i] - carried)
                 direction[0, k, i] = moved
                 direction[1, k, i] = (goals[0, k, i] - below * moved) / part - below
                 direction[2, k, i] = (goals[1, k, i] + above * moved) / (
-                    bounds[k, i] - part
+                    ranges[k, i] - part
                 ) - above
             else:
                 direction[0, k, i], direction[1, k, i], direction[2, k, i] = 0.0, 0.0, 0.0
@@ -251,13 +270,13 @@ def _direct(V, system, point, bounds, residual, level, fixed, goals, direction):
 
 
 @inner(error_model="numpy")
-def _step_length(point, bounds, direction):
+def _step_length(point, ranges, direction):
     """The longest step, up to 1, that leaves β within its bounds and no multiplier negative."""
     step = 1.0
-    for k in range(2):
-        for i in range(bounds.shape[1]):
+    for k in range(ranges.shape[0]):
+        for i in range(ranges.shape[1]):
             part, change = point[0, k, i], direction[0, k, i]
-            distance = bounds[k, i] - part if change > 0.0 else part
+            distance = ranges[k, i] - part if change > 0.0 else part
             if step * abs(change) > distance:
                 step = distance / abs(change)
             for m in range(1, 3):
@@ -267,26 +286,28 @@ def _step_length(point, bounds, direction):
 
 
 @inner(error_model="numpy")
-def _goal(point, bounds, direction, step, mu):
+def _goal(point, ranges, direction, step, mu):
     """The complementarity to aim at: the less, the closer the predictor comes to none."""
     total, count = 0.0, 0
-    for k in range(2):
-        for i in range(bounds.shape[1]):
-            if bounds[k, i] > 0.0:
+    for k in range(ranges.shape[0]):
+        for i in range(ranges.shape[1]):
+            if ranges[k, i] > 0.0:
                 part = point[0, k, i] + step * direction[0, k, i]
                 total += (point[1, k, i] + step * direction[1, k, i]) * part
-                total += (point[2, k, i] + step * direction[2, k, i]) * (bounds[k, i] - part)
+                total += (point[2, k, i] + step * direction[2, k, i]) * (ranges[k, i] - part)
                 count += 2
     return mu * (total / (count * mu)) ** 3
 
 
 @inner(error_model="numpy")
-def _round(V, linear, lower, upper, epsilon, total, point, residual, level, tol, out):
-    """Put β on bounds and zeros where the residual says so; whether it is a solution then."""
-    new, after = out[0, 0], out[0, 1]
+def _round(V, linear, lower, upper, epsilon, total, residual, level, tol, new, after):
+    """Put β on bounds and zeros where the residual says so; whether it is a solution then.
+
+    `new` is β before and after it, `after` its residual.
+    """
     surplus, most, freest, near = -total, 0.0, -1, _SETTLED * tol
     for i in range(new.size):
-        error, value = residual[i] - level, point[0, 0, i] - point[0, 1, i]
+        error, value = residual[i] - level, new[i]
         if error > epsilon + near:
             value = upper[i]
         elif error < -epsilon - near:

@@ -15,7 +15,13 @@ import numpy as np
 
 from maxmargin.optimality import violation_of
 from maxmargin.problem import GOLDEN, Problem
-from maxmargin.solvers.common.factors import Factor, LandmarkFactor, Stopped, StoredFactor
+from maxmargin.solvers.common.factors import (
+    Factor,
+    LandmarkFactor,
+    Stopped,
+    StoredFactor,
+    pause_until,
+)
 from maxmargin.solvers.common.low_rank_passes import first_smoothing, moved, moved_towards
 from maxmargin.solvers.common.reweighted import LowRankSystem, solve_stages
 from maxmargin.solvers.common.reweighted_block import ranges_of, unit_of
@@ -54,10 +60,7 @@ def solve_levels(
             stopped.append(True)
         return bool(stopped)
 
-    def pause() -> None:
-        if watched(0):
-            raise Stopped
-
+    pause = pause_until(lambda: watched(0))
     levels, reserved = _Levels(problem, V, tol, cache_bytes, pause), False
     try:
         levels.begin(beta, residual)

@@ -15,7 +15,13 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem, nearest_feasible, sums_of
-from maxmargin.solvers.common.factors import Factor, LandmarkFactor, Stopped, as_factor
+from maxmargin.solvers.common.factors import (
+    Factor,
+    LandmarkFactor,
+    Stopped,
+    as_factor,
+    pause_until,
+)
 from maxmargin.solvers.common.free_system import solve_free
 from maxmargin.solvers.common.low_rank import (
     expected_rank,
@@ -135,10 +141,6 @@ def low_rank_passes(
             stopped.append(True)
         return bool(stopped)
 
-    def pause() -> None:
-        if watched(0, None):
-            raise Stopped
-
     last_smoothing = SMOOTHING_PART_OF_TOL * tol
     for _ in range(_PASSES):
         violation, levels = violation_of(problem, beta, residual)
@@ -147,7 +149,7 @@ def low_rank_passes(
         try:
             linear = residual + V.times(V.sums(beta))
             tube = tube_of(problem, beta, levels, violation)
-            patient = V.pausing(pause)
+            patient = V.pausing(pause_until(lambda: watched(0, None)))
             system = LowRankSystem(patient, linear, problem.lower, problem.upper, beta, *tube)
         except Stopped:
             break

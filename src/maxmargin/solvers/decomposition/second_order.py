@@ -18,7 +18,13 @@ from maxmargin import constants
 from maxmargin.optimality import violation_of
 from maxmargin.solvers.common import costs
 from maxmargin.solvers.common.active_set import ActiveSet
-from maxmargin.solvers.common.factors import Factor, LandmarkFactor, Stopped, as_factor
+from maxmargin.solvers.common.factors import (
+    Factor,
+    LandmarkFactor,
+    Stopped,
+    as_factor,
+    pause_until,
+)
 from maxmargin.solvers.common.low_rank_levels import solve_levels
 from maxmargin.solvers.common.low_rank_passes import (
     factor_of,
@@ -289,14 +295,11 @@ class SecondOrder:
 
     def _factor(self, active: ActiveSet, expected: float | None, count_steps) -> Factor | None:
         """V of the active samples; of very many it is made of landmarks and kept for later."""
-
-        def pause() -> None:
-            if count_steps(0):
-                raise Stopped
-
         stored = active.n < constants.MANY_SAMPLES or active.whole.kernel.product_without_values
         if not (stored or self._landmarks_tried):
-            self._landmarks = landmarks_of(active.whole, active.cache_bytes, pause)
+            self._landmarks = landmarks_of(
+                active.whole, active.cache_bytes, pause_until(lambda: count_steps(0))
+            )
             self._landmarks_tried = True
         if self._landmarks is not None:
             return self._landmarks.restrict(active.index)
