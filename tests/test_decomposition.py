@@ -524,6 +524,23 @@ def test_small_changes_do_not_ask_for_double_precision():
     assert worse is not None and worse.kernel.dtype == np.float64
 
 
+def test_a_pass_that_left_samples_out_in_error_is_followed_by_one_with_all():
+    problem = single_precision_problem()
+    passes, beta = Passes(problem, None, 1e-3), 0 * problem.upper
+    assert passes.may_shrink()
+    expected = [
+        (1.0, True, True),  # the first certificate has none to be compared with
+        (0.8, True, False),
+        (0.7, False, True),  # nobody was left out
+        (0.3, True, True),
+        (0.2, True, False),
+        (0.01, True, False),  # close to tol
+    ]
+    for violation, shrank, may_shrink in expected:
+        passes.next_problem(problem, certificate_of(problem, beta, violation), shrank)
+        assert passes.may_shrink() == may_shrink
+
+
 def test_a_residual_that_is_never_exact_does_not_keep_a_fit_from_its_end(monkeypatch):
     """Where rounding alone is more than tol, each look finds another drift."""
     X, y = two_gaussians(4500)  # enough rounds for a look at what may be left out

@@ -99,11 +99,16 @@ class Passes:
         self._least = self._violation = np.inf
         self._objective = np.inf
         self._failures = 0
+        self._left_out_in_error = False
         self._beta: np.ndarray | float = 0.0
 
     def may_shrink(self) -> bool:
-        """Whether the next pass is far enough from the optimum to shrink its active set."""
-        return self._violation > _CLOSE * self._tol
+        """Whether the next pass may shrink its active set.
+
+        It must be far enough from the optimum, and the last pass must not have left out samples
+        that then violated nearly as much as any before it.
+        """
+        return self._violation > _CLOSE * self._tol and not self._left_out_in_error
 
     def next_problem(
         self,
@@ -124,6 +129,7 @@ class Passes:
         # A pass that left samples out in error may end worse once, not twice.
         self._failures = self._failures + 1 if failed else 0
         stuck = self._failures > int(shrank and not hopeless)
+        self._left_out_in_error = shrank and violation > _GOOD_PROGRESS * self._violation
         self._least, self._violation = min(self._least, violation), violation
         if self._best is None or certificate.duality_gap < self._best.duality_gap:
             self._best = certificate
