@@ -93,8 +93,9 @@ def _worth_products(X, kernel) -> tuple[bool, bool]:
 
 def _is_narrow(X, kernel) -> bool:
     """`narrow` of a `Batch`; of a linear kernel the interior-point method counts on all values."""
-    few = X.shape[1] <= constants.FEATURES_OF_CHEAP_ROWS
-    return few and isinstance(X, np.ndarray) and kernel in BUILT_IN_KERNELS and kernel != "linear"
+    if kernel not in BUILT_IN_KERNELS or kernel == "linear":
+        return False
+    return isinstance(X, np.ndarray) and X.shape[1] <= constants.FEATURES_OF_CHEAP_ROWS
 
 
 def _kernel_in_order(source: LocalSource, order: np.ndarray, memory: int):
