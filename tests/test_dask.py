@@ -502,7 +502,7 @@ def test_a_hard_margin_is_one_at_any_scale_of_the_features(client, scale):
 def test_a_hard_margin_that_no_plane_has_is_told(client, scale):
     X = scale * np.random.default_rng(0).normal(size=(80, 2))
     y = np.arange(80) % 2
-    model = SVC(kernel="linear", C=np.inf, solver="hierarchical", random_state=0, time_limit=60)
+    model = SVC(kernel="linear", C=np.inf, solver="hierarchical", random_state=0)
     with pytest.warns(ConvergenceWarning, match="C=inf asks for a hard margin"):
         model.fit(da.from_array(X, chunks=40), da.from_array(y, chunks=40))
     assert model.fit_report_.status != "converged"
