@@ -319,10 +319,11 @@ class _InnerProducts:
 
     def of(self, inside: np.ndarray, V: np.ndarray) -> np.ndarray:
         """A new array of the products of V[inside], which is `V`; `inside` is ascending."""
-        _, old, stay = np.intersect1d(self._inside, inside, assume_unique=True, return_indices=True)
+        place = np.searchsorted(self._inside, inside)
+        known = np.append(self._inside, -1)[place] == inside
+        old, stay, new = place[known], np.flatnonzero(known), np.flatnonzero(~known)
         values = np.empty((len(inside), len(inside)))
         values[np.ix_(stay, stay)] = self._values[old].take(old, axis=1)
-        new = np.setdiff1d(np.arange(len(inside)), stay, assume_unique=True)
         with blas_threads(2.0 * len(new) * V.size):
             values[new] = V[new] @ V.T
         values[:, new] = values[new].T
