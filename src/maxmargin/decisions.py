@@ -57,8 +57,8 @@ class DecisionFunctions:
 
     def __init__(self, values: _Terms, intercept: np.ndarray, n_classes: int):
         self._terms, self._n_classes = values, n_classes
-        # Labels that float32 values left in doubt lately, beyond those that they may. Whoever
-        # reads this too early, or for other samples, loses time alone.
+        # Running count of labels in doubt after float32 values, less the tolerated share. A thread
+        # that reads it too early, or for other samples, loses time alone.
         self._in_doubt = 0.0
         self._products = 0.0  # of all samples so far
         self._intercept = np.ascontiguousarray(intercept, np.float64)[:, np.newaxis]

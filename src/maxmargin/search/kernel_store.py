@@ -118,7 +118,7 @@ class KernelStore:
         return self._spare.pop() if self._spare else np.empty((self.n, self.n), self.dtype)
 
     def _from_products(self, kernel: KernelFunction) -> np.ndarray | None:
-        """One element-wise pass over inner products, of many features over those that are kept.
+        """One element-wise pass over inner products, which are kept unless features are few.
 
         None where they are not worth keeping, or not exact enough for this kernel.
         """

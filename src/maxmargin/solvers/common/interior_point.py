@@ -91,9 +91,9 @@ def interior_point(V, linear, lower, upper, epsilon, total, tol, max_iter, beta)
             ranges[0, i], ranges[1, i] = upper[i], -lower[i]
     largest, left = ranges.max(), total - offset.sum()
     level = _start(V, linear, ranges, offset, point, residual)
+    _beta_of(point, offset, new[0])
     for iteration in range(min(max_iter, _MOST_ITERATIONS)):
         mu = _complementarity(point, ranges)
-        _beta_of(point, offset, new[0])
         if mu <= _WORTH_ROUNDING * tol * largest and _round(
             V, linear, lower, upper, epsilon, total, residual, level, tol, new[0], new[1]
         ):
