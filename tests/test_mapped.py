@@ -95,8 +95,8 @@ def test_a_mapped_array_gives_the_model_of_the_same_array(small, tmp_path, dtype
 def test_kernel_values_of_a_mapped_array(small, tmp_path, dtype, shift):
     """Blocks, products and subsets, in both precisions, have the values of the array itself."""
     X, _ = separable(3000, 20, np.float64)
-    # A squared distance is made of two squared norms and a product, each with its rounding, which
-    # differs between the matrix products of two processors. Far clusters do not add to it.
+    # A squared distance is made of two squared norms and a product, each with its rounding. That of
+    # the product depends on the tiles it is computed in. Far clusters do not add to it.
     rounding = 4 * 0.05 * np.finfo(dtype).eps * (X**2).sum(axis=1).max()
     X[::2] += shift  # two far clusters: no mean helps
     there = in_file(tmp_path, X)
