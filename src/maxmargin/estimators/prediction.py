@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators.base import BaseSVM
 from maxmargin.estimators.decision import decision_functions
 from maxmargin.estimators.deferred import dask_collections, decisions, expansions, sklearn_models
+from maxmargin.estimators.first_labels import first_labels
 from maxmargin.estimators.inputs import validate_features
 from maxmargin.estimators.multiclass import coefficients_by_task
 from maxmargin.kernels.cuda import card_array, check_on_card, to_card, use_card
@@ -66,6 +67,9 @@ class KernelModel(BaseSVM):
             coefficients = coefficients_by_task(self._dual_coef_, self._n_support).T.toarray()
             values = self._expansion(X, slice(None), coefficients) + self._intercept_
             return decisions().in_form(np.ascontiguousarray(values.T), form, len(self.classes_))
+        labels = first_labels(self, X, form) if form in ("votes", "largest") else None
+        if labels is not None:
+            return labels
         return decision_functions(self).evaluate(X, form, resolve_n_jobs(self.n_jobs))
 
     def _expansion(self, X, chosen, coefficients: np.ndarray) -> np.ndarray:
