@@ -4,6 +4,7 @@ import operator
 import os
 import signal
 import time
+from dataclasses import replace
 
 import dask.array as da
 import dask.dataframe as dd
@@ -136,7 +137,7 @@ def test_partitions_examine_what_is_within_reach():
     assert_allclose(residual[outside], exact[outside], atol=1e-9)
     assert np.isnan(residual[~outside]).all()
     assert extremes.highest - extremes.lowest <= 1e-3
-    assert extremes.evaluations == 300 * len(answer.beta)
+    assert extremes.evaluations == outside.sum() * len(answer.beta)  # the others are certified
     provisional = check_partitions(
         samples, [partition], CheckRequest(0, True, 0.3), answer, None, final
     )
@@ -148,6 +149,33 @@ def test_partitions_examine_what_is_within_reach():
     chosen = provisional.verdict.violators.samples - 1000
     assert (beyond[chosen] > -0.1).all() and outside[chosen].all() and len(chosen)
     assert_allclose(provisional.verdict.violators.residual, exact[chosen], atol=1e-5)
+
+
+def test_an_examination_believes_the_certificate_of_the_union():
+    """Support vectors have their float64 residual from it; partitions evaluate all other rows."""
+    X, y = make_classification(300, 5, class_sep=0.7, random_state=0)
+    samples = TravellingSamples(KernelFunction("rbf", 0.2), 1e-3, "auto", 0, [PairOfClasses(1, 0)])
+    partition = Partition(Rows(X, y, np.ones(300)), 1000)
+    answer = solve_union(
+        samples, [partition.part(PairOfClasses(1, 0))], Task(Decomposition(), 0, 1e-3)
+    )
+    assert answer.proven
+    request = CheckRequest(0, False, np.inf)
+    by_union, anew = (
+        check_partitions(samples, [partition], request, replace(answer, proven=proven), None, None)
+        for proven in (True, False)
+    )
+    (ours,), (theirs,) = by_union.verdict.extremes, anew.verdict.extremes
+    assert_allclose(
+        [ours.highest, ours.lowest, ours.gap], [theirs.highest, theirs.lowest, theirs.gap],
+        rtol=1e-9, atol=1e-11,
+    )  # fmt: skip
+    n_support = len(answer.beta)
+    assert ours.evaluations == (300 - n_support) * n_support
+    assert theirs.evaluations == 300 * n_support
+    # The certificate of another β proves nothing.
+    moved = solve_union(samples, [answer], Task(Decomposition(), 0, 1e3, provisional=True))
+    assert not moved.proven
 
 
 @pytest.mark.parametrize("n_partitions", [1, 3])
@@ -557,9 +585,9 @@ def test_one_task_examines_all_small_partitions_of_a_worker(client, data):
 def test_small_problems_are_bundled():
     sizes = [260, 240, 230, 100, 90, 70]
     assert bundles(sizes, threads=2) == [0, 1, 2, 3, 3, 3]
-    # Problems of equal sizes: four bundles for each thread.
-    assert np.bincount(bundles([10] * 45, threads=2)).max() == 5
-    assert bundles([10] * 45, threads=20) == list(range(45))
+    # Problems of equal sizes: two bundles for each thread.
+    assert np.bincount(bundles([10] * 45, threads=4)).max() == 5
+    assert bundles([10] * 45, threads=40) == list(range(45))
     assert bundles([7], threads=2) == [0]
 
 

@@ -167,7 +167,7 @@ class _Checker:
         problem = self.problem.fields(rows.without_features(members))
         linear, lower, upper = problem["linear"], problem["lower"], problem["upper"]
         epsilon = problem.get("epsilon", 0.0)
-        beta = partition.beta_of(answer)[members]
+        beta = partition.of_rows(answer, answer.beta, 0.0)[members]
         outside = beta == 0
         every = np.full(len(beta), np.nan) if last is None else last.copy()
         index = np.arange(len(beta))
@@ -178,7 +178,10 @@ class _Checker:
         known = np.isfinite(every[index]) & (self._change is not None)
         residual = np.where(known, every[index], linear[index])
         evaluations = self._subtract(residual, known, self._change, rows, members[index[known]])
-        evaluations += self._subtract(residual, ~known, answer, rows, members[index[~known]])
+        certified = self._certified(partition, members[index])
+        asked = ~known & np.isnan(certified)
+        evaluations += self._subtract(residual, asked, answer, rows, members[index[asked]])
+        residual = np.where(known | asked, residual, certified)
         beta, lower, upper = beta[index], lower[index], upper[index]
         level = answer.intercept
         gap = gap_of(beta, residual, lower, upper, epsilon, level, level)
@@ -192,6 +195,13 @@ class _Checker:
         chosen = np.sort(back[:_MOST_VIOLATORS])
         found = Extremes(highest, lowest, gap, len(back), evaluations)
         return found, partition.chosen(members[index[chosen]], residual[chosen]), every
+
+    def _certified(self, partition: Partition, of: np.ndarray) -> np.ndarray:
+        """p − Kβ of these rows, where the certificate of the union has it in float64, else NaN."""
+        answer = self.answer
+        if self.provisional or not answer.proven or answer.residual is None:
+            return np.full(len(of), np.nan)
+        return partition.of_rows(answer, answer.residual, np.nan)[of]
 
     def _subtract(self, residual, where, support: Support | None, rows: Rows, of) -> int:
         """residual[where] −= Kβ of a support at these rows; the kernel values that it took."""

@@ -53,7 +53,7 @@ from maxmargin.training.watch import FitWatch
 # Partitions that lend rows to one that lacks a class.
 _LENDERS = 4
 # Bundles of problems that a thread of the cluster should have at least, where there are as many.
-_BUNDLES_OF_A_THREAD = 4
+_BUNDLES_OF_A_THREAD = 2
 
 
 class WorkersRun(HierarchicalRun):

@@ -137,13 +137,13 @@ class Partition:
         """The rows of one problem."""
         return self.chosen(problem.members(self.rows))
 
-    def beta_of(self, answer: Support) -> np.ndarray:
-        """β of all rows in an answer."""
-        beta = np.zeros(len(self.rows.costs))
+    def of_rows(self, answer: Support, values: np.ndarray, other: float) -> np.ndarray:
+        """The values that the samples of an answer have, row by row; of rows outside it `other`."""
+        found = np.full(len(self.rows.costs), other)
         here = answer.samples - self.offset
-        own = (here >= 0) & (here < len(beta))
-        beta[here[own]] = answer.beta[own]
-        return beta
+        own = (here >= 0) & (here < len(found))
+        found[here[own]] = values[own]
+        return found
 
     def chosen(self, index: np.ndarray, residual: np.ndarray | None = None) -> Support:
         return Support(self.offset + index, np.zeros(len(index)), self.rows[index], residual)

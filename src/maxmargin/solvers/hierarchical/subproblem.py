@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.monitor import Monitor
+from maxmargin.optimality import is_issued
 from maxmargin.parallel import always_one_thread
 from maxmargin.problem import Problem, snap_to_bounds
 from maxmargin.run import Run
@@ -39,6 +40,7 @@ class Support:
     beta : signed coefficients, none of them zero in what a solver returns
     rows : the samples themselves, where the reader has no access to them
     residual : p − Kβ of each, where β is the whole answer that they are of or were checked with
+    proven : whether that residual is of a certificate for this very β
     intercept, violation, objective : of the subproblem
     status, n_iter, seconds, evaluations, n_samples : how it was solved
     n_iter_before : iterations of all subproblems that led to it
@@ -49,6 +51,7 @@ class Support:
     beta: np.ndarray
     rows: Any = None
     residual: np.ndarray | None = None
+    proven: bool = False
     intercept: float = 0.0
     violation: float = np.inf
     objective: float = 0.0
@@ -211,8 +214,9 @@ def _solved(base: Solver, problem: Problem, run: Run) -> Support:
     if now is None:
         return found
     return replace(
-        found, residual=now.residual, violation=now.kkt_violation, objective=now.objective
-    )
+        found, residual=now.residual, proven=is_issued(now, problem, beta),
+        violation=now.kkt_violation, objective=now.objective,
+    )  # fmt: skip
 
 
 def _known_residual(index: np.ndarray, parts: list[Support]) -> np.ndarray | None:
