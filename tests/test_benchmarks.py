@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn.svm
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import SVC
 
 import maxmargin
+import oracle
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
@@ -338,12 +340,30 @@ def test_large_fits_have_a_floor_and_memory_beside_them(tmp_path, capsys):
         large.main(["--cases", "moon", "--out", str(tmp_path)])
 
 
-def test_large_predictions_have_all_samples_as_support_vectors(monkeypatch):
+@pytest.mark.parametrize("contestant", ["maxmargin", "scikit-learn"])
+def test_large_predictions_have_all_samples_as_support_vectors(monkeypatch, contestant):
     monkeypatch.setattr(large, "_PREDICTED_SUPPORT", 300)
     messages = []
     listener = type("Listener", (), {"send": lambda self, message: messages.append(message)})()
-    line = large._measure("maxmargin", large._named("predict"), None, 50, False, listener)
-    assert messages == ["ready"] and line.n == 50 and line.n_support > 250
+    case = large._named("values-shells")
+    line = large._measure(contestant, case, None, 50, True, listener)
+    assert messages == ["ready"] and line.n == 50 and line.n_support == 300
+    assert line.floor > 0 and line.judged is None and line.status == "finished"
+
+
+def test_a_grown_model_decides_by_its_coefficients():
+    X, y = large.shells(400)
+    models = [
+        large._grown(
+            large._estimator(name, {"C": 1.0, "gamma": 0.05}).fit(X[:50], y[:50]), 1.0, X, y
+        )
+        for name in ("maxmargin", "scikit-learn")
+    ]
+    K = oracle.kernel_values(X, X[models[0].support_], gamma=0.05)
+    for model in models:
+        expected = K @ model.dual_coef_[0] + model.intercept_
+        assert_allclose(model.decision_function(X), expected, atol=1e-9)
+        assert_array_equal(model.predict(X), np.where(expected > 0, 1.0, -1.0))
 
 
 def test_growth_with_n_is_fitted_and_drawn(tmp_path):
