@@ -610,6 +610,7 @@ def test_help_names_every_option_and_three_examples(run, command):
     for line, following in itertools.pairwise([*described, ""]):
         if line.startswith("  -"):  # an option has a text beside it, or on the next line
             assert re.search(r"\S {2,}\S", line) or re.match(r" {5,}\S", following), line
+    assert "{" not in run(command, "--no-such-option")[2]
 
 
 def test_a_process_of_its_own_leaves_out_what_it_does_not_need(folder):

@@ -28,7 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import SVC, SVCSearch
+from maxmargin import SVC, NuSVC, SVCSearch
 from maxmargin.formulations import c_svc
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
@@ -553,9 +553,17 @@ def test_an_estimator_may_come_first(cancer):
     assert precomputed.fit(rbf_kernel(X, gamma=0.03), y).best_score_ > 0.9
 
 
-@pytest.mark.parametrize("estimator", [sklearn.svm.SVC(), make_pipeline(SVC()), None])
-def test_other_estimators_are_refused_in_a_sentence(estimator, iris):
-    with pytest.raises((TypeError, ValueError), match="SVCSearch"):
+@pytest.mark.parametrize(
+    "estimator, sentence",
+    [
+        (sklearn.svm.SVC(), "not sklearn.SVC: from maxmargin import SVC"),
+        (make_pipeline(SVC()), "not sklearn.Pipeline: put the SVCSearch into the pipeline"),
+        (NuSVC(), "not maxmargin.NuSVC: GridSearchCV tunes everything else"),
+        (None, "not builtins.NoneType"),
+    ],
+)
+def test_other_estimators_are_refused_in_a_sentence(estimator, sentence, iris):
+    with pytest.raises(TypeError, match=f"SVCSearch tunes maxmargin.SVC, {sentence}"):
         SVCSearch(estimator, {"C": [1]}).fit(*iris)
 
 

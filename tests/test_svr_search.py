@@ -193,7 +193,7 @@ def test_folds_are_those_of_a_regression(diabetes):
 
 
 def test_other_estimators_are_refused_in_a_sentence(diabetes):
-    with pytest.raises(TypeError, match=r"SVRSearch tunes maxmargin.SVR, not SVC\(\)"):
+    with pytest.raises(TypeError, match=r"SVRSearch tunes maxmargin.SVR, not maxmargin.SVC"):
         SVRSearch(SVC(), {"C": [1]}).fit(*diabetes)
 
 

@@ -84,6 +84,7 @@ def test_reports_are_those_of_the_svm_inside(model, data):
     right = int(np.sum(model.predict(data[0]) == data[1]))
     assert f"{right} of {len(data[1])} right" in page
     assert report._headline() in page
+    assert ("StandardScaler" in page) == bool(unwrap(model).before)
 
 
 def test_a_search_is_saved_as_its_best_model(data, tmp_path):

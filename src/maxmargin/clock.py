@@ -96,10 +96,14 @@ class _Compiler:
         self._at_work = 0
         self._turn.forget()
 
-    def seconds(self) -> float:
+    def times(self) -> tuple[float, float]:
+        """What the clock says, and the seconds of the compiler until then."""
         with self._lock:
-            begun = time.perf_counter() - self._since if self._at_work else 0.0
-            return self._seconds + begun
+            now = time.perf_counter()
+            return now, self._seconds + (now - self._since if self._at_work else 0.0)
+
+    def seconds(self) -> float:
+        return self.times()[1]
 
 
 _compiler = _Compiler()
@@ -129,4 +133,5 @@ def compile_seconds() -> float:
 
 def working_time() -> float:
     """Like `time.perf_counter()`, but stands still while the compiler is at work."""
-    return time.perf_counter() - compile_seconds()
+    now, of_compiler = _compiler.times()
+    return now - of_compiler

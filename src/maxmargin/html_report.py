@@ -91,13 +91,14 @@ def html_report(
         HTML that needs nothing but itself.
     """
     report = fit_report(model)
-    svm = unwrap(model).svm
+    inside = unwrap(model)
+    svm = inside.svm
     good = "good" if report.status == "converged" else ""
     why = "".join(f'<p class="soft">{_text(phrase)}</p>' for phrase in report.reasons())
     sections = [
         f'<header><h1>{_text(title)}</h1><p class="status {good}">'
         f"{_text(report._headline())}</p>{why}</header>",
-        _section("Settings", _settings(svm)),
+        _section("Settings", _settings(svm, inside.before)),
         _section("Certificate", _certificate(report)),
         _section("Convergence", _convergence(report), wide=True),
         _section("Support vectors", _support_vectors(svm)),
@@ -162,8 +163,8 @@ def _table(rows: Sequence[Sequence], head: Sequence[str] = (), caption: str = ""
     return f"<table{kind}>{top}<tbody>{body}</tbody></table>{note}"
 
 
-def _settings(model) -> str:
-    """The main parameters, and all others that differ from their defaults."""
+def _settings(model, before: tuple) -> str:
+    """The main parameters, all others that differ from their defaults, and the steps before."""
     defaults = type(model)().get_params()
     values = model.get_params(deep=False)
     names = ("C", "nu", "epsilon", "kernel", "gamma", "tol", "solver")
@@ -173,6 +174,8 @@ def _settings(model) -> str:
     elif not isinstance(model.gamma, int | float):
         always["gamma"] = f"{model.gamma} = {model._gamma:.5g}"
     rows: list[tuple[str, object]] = [("model", type(model).__name__)]
+    if before:
+        rows.append(("preprocessing", ", ".join(type(step).__name__ for step in before)))
     rows += [
         ("samples", model.shape_fit_[0]),
         ("features", getattr(model, "n_features_in_", model.shape_fit_[1])),

@@ -56,11 +56,18 @@ COMMANDS = {
 }
 
 
+# Around the name of an argument that must be given, in some versions of typer.
+_BRACES = re.compile(r"\{(\w+)\}")
+
+
 class _Command(TyperCommand):
     """A command whose help names options and values without their types in Python."""
 
+    def get_usage(self, ctx) -> str:
+        return _BRACES.sub(r"\1", super().get_usage(ctx))
+
     def get_help(self, ctx) -> str:
-        text = re.sub(r"\{(\w+)\}", r"\1", super().get_help(ctx))
+        text = _BRACES.sub(r"\1", super().get_help(ctx))
         text = re.sub(r"\[default: \(([^)]*)\)", r"[default: \1", text)
         return re.sub(r" <\w+>", lambda match: " " * len(match[0]), text)
 

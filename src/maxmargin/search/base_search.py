@@ -35,7 +35,7 @@ class SharedSearch(BaseSearchCV, CallbackSupportMixin):
 
     _tunes: type[BaseSVM]
     _parameter_constraints: dict = {
-        "estimator": [BaseSVM],
+        "estimator": "no_validation",  # `_check_estimator` says more
         "param_grid": [dict, list],
         "cv": ["cv_object"],
         "scoring": [StrOptions(set(get_scorer_names())), callable, list, tuple, dict, None],
@@ -87,12 +87,19 @@ class SharedSearch(BaseSearchCV, CallbackSupportMixin):
         return list(grid.get("kernel", own)) if isinstance(grid, dict) else own
 
     def _check_estimator(self) -> None:
-        name = self._tunes.__name__
-        if type(self.estimator) is not self._tunes:
-            raise TypeError(
-                f"{type(self).__name__} tunes maxmargin.{name}, not {self.estimator!r}; "
-                f"a pipeline is put around the search, and GridSearchCV tunes everything else."
-            )
+        own, given = self._tunes, type(self.estimator)
+        if given is own:
+            return
+        name, search = own.__name__, type(self).__name__
+        advice = "GridSearchCV tunes everything else"
+        if hasattr(self.estimator, "named_steps"):
+            advice = f"put the {search} into the pipeline, or tune the pipeline by GridSearchCV"
+        elif given.__name__ == name:
+            advice = f"from maxmargin import {name}"
+        raise TypeError(
+            f"{search} tunes maxmargin.{name}, not {given.__module__.partition('.')[0]}."
+            f"{given.__name__}: {advice}."
+        )
 
     def _candidate(self, parameters: dict):
         candidate = clone(self.estimator).set_params(**clone(parameters, safe=False))
