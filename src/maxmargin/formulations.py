@@ -9,6 +9,12 @@ import numpy as np
 # the bound _LARGEST_C takes its place, at which it has some.
 _HARD_MARGIN = 1e20
 _LARGEST_C = 1e12
+# The ρ of a ν-SVC is at least this multiple of tol, or it is solved again with a part of tol; the
+# least such part.
+_LEAST_RHO_IN_TOL = 10.0
+LEAST_PART_OF_TOL = 1e-3
+# A violation or a ρ, both of the scale of decision values, that is nothing but rounding.
+_ROUNDING_OF_RHO = 1e-13
 
 
 def c_svc(
@@ -85,6 +91,25 @@ def epsilon_svr(targets: np.ndarray, costs: np.ndarray, epsilon: float, scale: f
     """The ε-SVR in β = α − α*: at most one of the two is not zero, so that α + α* = |β|."""
     costs = _bounds(costs, scale)
     return {"linear": targets, "lower": -costs, "upper": costs, "epsilon": float(epsilon)}
+
+
+def tol_for_margin(rho: float, violation: float, tol: float, least_tol: float) -> float:
+    """The tol with which a ν-SVC should be solved, after it was solved to `tol`.
+
+    The decision function is divided by ρ, half the distance of the levels of the two classes, so
+    that the margin is at ±1, and the violation is divided with it. A lower tol is worth it where
+    the margin could be mere violation; a ρ above the violation tells which tol suffices.
+    """
+    if rho >= _LEAST_RHO_IN_TOL * tol or tol <= least_tol or violation <= _ROUNDING_OF_RHO:
+        return tol
+    enough = 0.5 * rho / _LEAST_RHO_IN_TOL if rho > violation else least_tol
+    return max(enough, least_tol)
+
+
+def divisor_of(rho, violation):
+    """What the decision function of a ν-SVC is divided by: ρ, where that is no mere violation."""
+    least = np.maximum(np.maximum(rho, violation), _ROUNDING_OF_RHO)
+    return np.where(rho > violation, rho, least)
 
 
 def nu_svr(targets: np.ndarray, costs: np.ndarray, nu: float, scale: float = 1.0) -> dict:

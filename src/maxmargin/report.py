@@ -70,15 +70,17 @@ class ReportTable(Sequence[ProblemReport]):
     columns : the other fields that differ, name → array with an entry per problem
     same : the fields that are the same for all
     others : reports of problems with more details, by number
+    quantities : figures of the formulation, name → array with an entry per problem
     """
 
     def __init__(
         self, *, labels, first, second, statuses: list[str], status, columns: dict, same: dict,
-        others: dict[int, ProblemReport],
+        others: dict[int, ProblemReport], quantities: dict | None = None,
     ):  # fmt: skip
         self._labels, self._first, self._second = labels, first, second
         self._statuses, self._status = statuses, status
         self._columns, self._same, self._others = columns, same, others
+        self._quantities = quantities or {}
 
     def __len__(self) -> int:
         return len(self._first)
@@ -100,6 +102,7 @@ class ReportTable(Sequence[ProblemReport]):
             problem=f"{self._labels[self._first[number]]} vs {other}",
             status=self._statuses[self._status[number]],
             history=(last,),
+            quantities={name: column[number].item() for name, column in self._quantities.items()},
             **fields,
             **self._same,
         )

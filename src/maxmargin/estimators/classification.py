@@ -46,7 +46,7 @@ class BaseSVClassifier(KernelModel):
         return warm_starts(self, data, tasks)
 
     def _layout(self, data: TrainingData):
-        return data.layout(self.multi_class) if self._formulation == "c_svc" else None
+        return data.layout(self.multi_class)
 
     def _start_of_all(self, data: TrainingData, order: np.ndarray, n_tasks: int):
         return warm_start_of_all(self, data, order, n_tasks)

@@ -51,15 +51,18 @@ class TrainingData:
     def n(self) -> int:
         return len(self.codes)
 
-    def layout(self, multi_class: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def layout(
+        self, multi_class: str, by_class: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """How the problems of a fit share its samples: order, bounds, problems.
 
         Samples in the order of groups, where each group begins and the last ends, and for each
         problem the class with label +1, its group, and the other group or −1. Groups are the
-        classes, or all samples where there are two classes or each is against the rest.
+        classes, or all samples where there are two classes or each is against the rest;
+        `by_class` makes the groups of two classes these classes, too.
         """
         everything, n_classes = np.flatnonzero(self.codes >= 0), len(self.classes)
-        if n_classes == 2 or multi_class == "ovr":
+        if not by_class and (n_classes == 2 or multi_class == "ovr"):
             positive = np.arange(1 if n_classes == 2 else n_classes)
             problems = np.stack([positive, 0 * positive, 0 * positive - 1], axis=1)
             return everything, np.array([0, len(everything)]), problems

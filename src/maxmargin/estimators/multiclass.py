@@ -16,16 +16,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.estimators.tasks import Task
-from maxmargin.formulations import c_svc, nu_svc
+from maxmargin.formulations import (
+    LEAST_PART_OF_TOL,
+    c_svc,
+    divisor_of,
+    nu_svc,
+    tol_for_margin,
+)
 from maxmargin.solution import Status
 from maxmargin.warn import warn_user
-
-# The ρ of a ν-SVC is at least this multiple of tol, or it is solved again with a part of tol; the
-# least such part.
-_LEAST_RHO_IN_TOL = 10.0
-_LEAST_PART_OF_TOL = 1e-3
-# A violation or a ρ, both of the scale of decision values, that is nothing but rounding.
-_ROUNDING_OF_RHO = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,16 +58,20 @@ class NuBinaryTask(BinaryTask):
 
     def answer(self, outcome):
         rho = self._rho(outcome)
-        if not rho > outcome.kkt_violation:
-            if outcome.status == Status.CONVERGED:
-                warn_user(
-                    f"NuSVC found no margin between two classes (rho = {rho:.2g}): with "
-                    f"nu={self.nu:g} and this kernel they overlap, and the scale of the decision "
-                    "function is arbitrary; raise nu or change the kernel.",
-                    UserWarning,
-                )
-            rho = max(rho, outcome.kkt_violation, _ROUNDING_OF_RHO)
-        return outcome.beta / rho, outcome.intercept / rho
+        if outcome.status == Status.CONVERGED:
+            self.warn_without_margin(rho, outcome.kkt_violation)
+        divisor = float(divisor_of(rho, outcome.kkt_violation))
+        return outcome.beta / divisor, outcome.intercept / divisor
+
+    def warn_without_margin(self, rho: float, violation: float) -> None:
+        """Say it in one sentence where the optimum has no margin."""
+        if not rho > violation:
+            warn_user(
+                f"NuSVC found no margin between two classes (rho = {rho:.2g}): with "
+                f"nu={self.nu:g} and this kernel they overlap, and the scale of the decision "
+                "function is arbitrary; raise nu or change the kernel.",
+                UserWarning,
+            )
 
     def judged(self, problem, outcome, tol):
         # A tol that was lowered to find the margin may be out of reach.
@@ -76,17 +79,12 @@ class NuBinaryTask(BinaryTask):
         return replace(outcome, status=Status.CONVERGED) if reached else outcome
 
     def follow_up(self, problem, outcome, run, tol):
-        """The same problem with a lower tol, where the margin could be mere violation.
-
-        The decision function is divided by ρ, and the violation with it.
-        """
-        rho, violation, lowest = self._rho(outcome), outcome.kkt_violation, _LEAST_PART_OF_TOL * tol
-        reached = outcome.status == Status.CONVERGED and _ROUNDING_OF_RHO < violation <= run.tol
-        if rho >= _LEAST_RHO_IN_TOL * run.tol or run.tol <= lowest or not reached:
+        """The same problem with a lower tol, where the margin could be mere violation."""
+        if outcome.status != Status.CONVERGED or outcome.kkt_violation > run.tol:
             return None
-        # A ρ above the violation tells which tol suffices; a smaller ρ tells nothing.
-        enough = 0.5 * rho / _LEAST_RHO_IN_TOL if rho > violation else lowest
-        return problem, replace(run, start=outcome.beta, tol=max(enough, lowest))
+        rho, least = self._rho(outcome), LEAST_PART_OF_TOL * tol
+        lower = tol_for_margin(rho, outcome.kkt_violation, run.tol, least)
+        return (problem, replace(run, start=outcome.beta, tol=lower)) if lower < run.tol else None
 
     def quantities(self, outcome):
         rho = self._rho(outcome)
@@ -153,9 +151,7 @@ def binary_tasks(
             _task(everything, np.where(codes[everything] == i, 1.0, -1.0), i, other, nu)
             for i in range(1 if n_classes == 2 else n_classes)
         ]
-    tasks = PairTasks(codes, n_classes, nu)
-    # ν-SVCs are solved one by one, and each task is read several times.
-    return tasks if nu is None else list(tasks)
+    return PairTasks(codes, n_classes, nu)
 
 
 def _task(index, signs, positive: int, negative: int | None, nu: float | None) -> BinaryTask:

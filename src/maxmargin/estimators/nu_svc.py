@@ -111,6 +111,12 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
     def _formulate(self, data: TrainingData) -> Sequence[BinaryTask]:
         return binary_tasks(data.codes, len(data.classes), self.multi_class, self.nu)
 
+    def _layout(self, data: TrainingData):
+        # A class has a sum of its own, so it is a group. Starts are made one by one.
+        if self.warm_start or (self.multi_class == "ovr" and len(data.classes) > 2):
+            return None
+        return data.layout(self.multi_class, by_class=True)
+
     def _starts(self, data: TrainingData, tasks: Sequence[BinaryTask]) -> list[np.ndarray | None]:
         # The coefficients of the last fit are divided by its ρ: their sum says by how much.
         starts = super()._starts(data, tasks)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from maxmargin import constants
-from maxmargin.formulations import are_bounds
+from maxmargin.formulations import are_bounds, divisor_of
 from maxmargin.kernels.budget import cache_bytes
 from maxmargin.kernels.feature_matrix import has_few_features
 from maxmargin.kernels.functions import BUILT_IN_KERNELS
@@ -21,7 +21,15 @@ from maxmargin.parallel import resolve_n_jobs, session
 from maxmargin.report import ProblemReport, ReportTable
 from maxmargin.solution import Status
 from maxmargin.solvers.auto import Auto
-from maxmargin.solvers.pairs import HARD, STEP_LIMIT, Batch, BatchOutcome, solve_batch, worth_it
+from maxmargin.solvers.pairs import (
+    CONVERGED,
+    HARD,
+    STEP_LIMIT,
+    Batch,
+    BatchOutcome,
+    solve_batch,
+    worth_it,
+)
 from maxmargin.training.fit import Answers, warn_unless_converged
 from maxmargin.training.kernels import kernel_matrix
 
@@ -57,7 +65,10 @@ def solve_together(source: LocalSource, solver, watch: FitWatch, seed: int) -> A
         wide=wide,
         at_once=at_once,
         narrow=_is_narrow(data.X, estimator.kernel),
+        nu=float(estimator.nu) if estimator._formulation == "nu_svc" else None,
     )  # fmt: skip
+    if batch.nu is not None:
+        _check_nu(batch, batch.nu, source)
     memory = cache_bytes(estimator.cache_size, data.n)
     with session(resolve_n_jobs(estimator.n_jobs)), watch.problem() as monitor:
         if not worth_it(batch, memory):
@@ -72,7 +83,8 @@ def solve_together(source: LocalSource, solver, watch: FitWatch, seed: int) -> A
         reason = monitor.should_stop(0)
     if found is None:
         return None
-    answered = _Answered(source, batch, order, found, reason)
+    kind = _Answered if batch.nu is None else _NuAnswered
+    answered = kind(source, batch, order, found, reason)
     answered.solve_hard(solver, watch, seed)
     answered.warn()
     return answered.answers()
@@ -96,6 +108,15 @@ def _is_narrow(X, kernel) -> bool:
     if kernel not in BUILT_IN_KERNELS or kernel == "linear":
         return False
     return isinstance(X, np.ndarray) and X.shape[1] <= constants.FEATURES_OF_CHEAP_ROWS
+
+
+def _check_nu(batch: Batch, nu: float, source: LocalSource) -> None:
+    """Raise the sentence of the first problem for which ν is too large."""
+    sums = np.add.reduceat(batch.costs, batch.bounds[:-1])
+    first, second = sums[batch.problems[:, 1]], sums[batch.problems[:, 2]]
+    infeasible = 0.5 * nu * (first + second) > np.minimum(first, second)
+    for number in np.flatnonzero(infeasible).tolist():  # or not, where that is mere rounding
+        source.tasks[number].formulate(source.data, 1.0)
 
 
 def _kernel_in_order(source: LocalSource, order: np.ndarray, memory: int):
@@ -123,6 +144,14 @@ class _Answered:
         self._hard: list[int] = np.flatnonzero((found.status == HARD) & ~late).tolist()
         self._reports: dict[int, ProblemReport] = {}
 
+    def _decision_functions(self, used: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The coefficients of some samples in all problems, and the intercepts."""
+        return self._found.coefficients[:, used], self._found.intercept.copy()
+
+    def _quantities(self) -> dict[str, np.ndarray]:
+        """The figures of the formulation, of each problem."""
+        return {}
+
     def solve_hard(self, solver, watch, seed: int) -> None:
         """Solve the hard problems one by one, from where the batch left them."""
         if len(self._hard) == 0:
@@ -142,8 +171,7 @@ class _Answered:
         rest = type(source)(source.estimator, source.data, tasks, source.gamma)
         outcomes = rest.outcomes(solver, watch, seed, begun)
         for number, task, place, outcome in zip(self._hard, tasks, places, outcomes, strict=True):
-            found.coefficients[place] = outcome.beta
-            found.intercept[number] = outcome.intercept
+            found.coefficients[place], found.intercept[number] = task.answer(outcome)
             steps = int(found.n_iter[number])
             report = replace(
                 outcome,
@@ -151,7 +179,7 @@ class _Answered:
                 kernel_evaluations=outcome.kernel_evaluations + int(found.evaluations[number]),
                 seconds=outcome.seconds + float(found.seconds[number]),
                 details=outcome.details | {"pair_steps": steps},
-            ).report(task.name(source.data))
+            ).report(task.name(source.data), task.quantities(outcome))
             self._reports[number] = report
             warn_unless_converged(source.estimator, outcome.status, outcome.details)
             self._status[number] = _STATUSES.index(outcome.status)
@@ -177,7 +205,7 @@ class _Answered:
         n_support = np.bincount(batch.codes[used], minlength=len(source.data.classes))
         attributes = source.estimator._merged(
             source.data, self._order[used], n_support.astype(np.int32),
-            found.coefficients[:, used], found.intercept.copy(), source.gamma,
+            *self._decision_functions(used), source.gamma,
         )  # fmt: skip
         return Answers(attributes, found.n_iter.astype(np.int32), [None], self._table())
 
@@ -204,7 +232,35 @@ class _Answered:
             },
             same={"solver": _SOLVER, "reason": _reason(n, len(self._order)), "exact": True},
             others=self._reports,
+            quantities=self._quantities(),
         )
+
+
+class _NuAnswered(_Answered):
+    """The same of ν-SVCs, whose decision functions are divided by ρ."""
+
+    def warn(self):
+        super().warn()
+        found, tasks = self._found, self._source.tasks
+        without = (found.status == CONVERGED) & ~(found.rho > found.kkt_violation)
+        for number in np.flatnonzero(without).tolist():
+            tasks[number].warn_without_margin(found.rho[number], found.kkt_violation[number])
+
+    def _decision_functions(self, used):
+        batch, found = self._batch, self._found
+        divisor = divisor_of(found.rho, found.kkt_violation)
+        divisor[self._hard] = 1.0  # theirs are divided
+        # Row r of the coefficients of class i belongs to class r, or to class r + 1 from i on.
+        _, g, h = batch.problems.T
+        of_row = np.ones((batch.shape[0], len(batch.bounds) - 1))
+        of_row[h - 1, g], of_row[g, h] = divisor, divisor
+        coefficients, intercept = super()._decision_functions(used)
+        return coefficients / of_row[:, batch.codes[used]], intercept / divisor
+
+    def _quantities(self):
+        rho = self._found.rho
+        C = np.divide(1.0, rho, out=np.full(len(rho), np.inf), where=rho > 0)
+        return {"nu": np.full(len(rho), self._batch.nu), "rho": rho, "C": C}
 
 
 def _reason(n_problems: int, n_samples: int) -> str:

@@ -58,8 +58,9 @@ class Batch:
     problems : array of shape (n_problems, 3): class with label +1, its group, the other group
         or −1 where one group has all samples
     bounds : where each group begins among the samples, and where the last ends
-    codes, costs : class number and C of each sample
+    codes, costs : class number of each sample; its C, with ν its weight
     by_pair : whether groups are classes and problems their pairs
+    nu : ν where the problems are ν-SVCs, pairs of classes; None for C-SVCs
     tol, max_iter : when a problem is solved, and when its steps end (−1: never)
     refine : whether problems of few samples are solved to the exact optimum
     few_features : whether the kernel is linear, of so few features that the interior-point method
@@ -83,6 +84,7 @@ class Batch:
     wide: bool = False
     at_once: bool = False
     narrow: bool = False
+    nu: float | None = None
 
     @property
     def n(self) -> int:
@@ -121,14 +123,16 @@ class BatchOutcome:
     status : CONVERGED, STEP_LIMIT, or HARD where another solver takes over
     stopped : whether it was too late for its steps
     n_iter, evaluations, n_support, n_bounded, objective, duality_gap, kkt_violation, intercept
+    rho : half the distance of the levels of the two classes, of ν-SVCs
     seconds : of the problem, or the mean of the problems that the same call solved
     """
 
     def __init__(self, coefficients: np.ndarray, n: int):
         self.coefficients = coefficients
-        self.counts, self.numbers = np.zeros((5, n), np.int64), np.zeros((4, n))
+        self.counts, self.numbers = np.zeros((5, n), np.int64), np.zeros((5, n))
         self.status, self.n_iter, self.evaluations, self.n_support, self.n_bounded = self.counts
-        self.objective, self.duality_gap, self.kkt_violation, self.intercept = self.numbers
+        self.objective, self.duality_gap, self.kkt_violation = self.numbers[:3]
+        self.intercept, self.rho = self.numbers[3:]
         self.seconds, self.stopped = np.zeros(n), np.zeros(n, bool)
 
 
@@ -194,7 +198,9 @@ def solve_batch(
         coefficients = np.zeros(batch.shape)
     _check_shapes(batch, kernel, coefficients)
     found = BatchOutcome(coefficients, len(sizes))
-    features = kernel.few_features() if batch.few_features and not batch.refine else None
+    features = None
+    if batch.few_features and not batch.refine and batch.nu is None:
+        features = kernel.few_features()
     usual = constants.STEPS_PER_SAMPLE, constants.STEPS_PER_TURN
     diagonal = diagonal_for_gains(kernel.diagonal())
     max_steps = batch.max_iter if batch.max_iter >= 0 else np.iinfo(np.int64).max
@@ -209,7 +215,7 @@ def solve_batch(
                     batch.problems, begin, end, batch.bounds, batch.codes, batch.costs,
                     diagonal, batch.by_pair, coefficients, *lent,
                     batch.tol, 0 if stopped else max_steps, STEP_BUDGET,
-                    *many, found.counts, found.numbers, refine, *variant,
+                    *many, found.counts, found.numbers, batch.nu, refine, *variant,
                 )  # fmt: skip
 
             if features is None:

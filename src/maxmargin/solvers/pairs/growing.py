@@ -26,7 +26,7 @@ from maxmargin.solvers.pairs.problems import (
     CONVERGED,
     HARD,
     STEP_BUDGET,
-    violation_and_intercept,
+    violation_and_levels,
 )
 from maxmargin.solvers.pairs.steps import OPTIMAL, ZERO, pair_steps
 
@@ -91,7 +91,7 @@ def follow_pairs(
         for c in range(growing.size):
             _set_bounds(lower, upper, linear, of_one, growing[c])
             if c > 0:
-                violation, intercept = violation_and_intercept(beta, residual, lower, upper)
+                violation, (intercept, _) = violation_and_levels(beta, residual, lower, upper, None)
                 if violation <= constants.TARGET * tol:
                     # No larger C has another solution.
                     status[c, p], solved_at[c, p] = CONVERGED, solved_at[c - 1, p]
@@ -102,7 +102,7 @@ def follow_pairs(
             per_sample = _FIRST_STEPS_PER_SAMPLE if c == 0 else _STEPS_PER_SAMPLE
             limit = max(int(per_sample * size), _LEAST_STEPS)
             status[c, p] = _solve(place, vectors, linear, rows, memory, running, tol, limit)
-            _, intercepts[c, p] = violation_and_intercept(beta, residual, lower, upper)
+            _, (intercepts[c, p], _) = violation_and_levels(beta, residual, lower, upper, None)
             solved_at[c, p] = c
             _copy_beta(beta, place, beta_of[c])
             if status[c, p] != CONVERGED:
@@ -163,13 +163,13 @@ def _solve(place, vectors, linear, rows, memory, running, tol, limit):
     beta, residual, lower, upper, _ = vectors
     n, first, target = beta.size, place[1] - place[0], constants.TARGET * tol
     worst, passes, crawling, everything = np.inf, 0, False, np.arange(n)
-    _, level = violation_and_intercept(beta, residual, lower, upper)
+    _, (level, _) = violation_and_levels(beta, residual, lower, upper, None)
     near, taken = _steps_of_all(place, vectors, rows, memory, running, level, target, limit)
     read = taken * n
     while True:
         residual[:] = linear
         carry_over(residual, first, beta, everything, rows, memory)
-        violation, level = violation_and_intercept(beta, residual, lower, upper)
+        violation, (level, _) = violation_and_levels(beta, residual, lower, upper, None)
         if violation <= tol:
             return CONVERGED
         if near:  # but for what the steps' residual lacks, or for samples left out
@@ -182,8 +182,8 @@ def _solve(place, vectors, linear, rows, memory, running, tol, limit):
         values = cost_of_newton_step(free.size, n) / constants.COST_OF_PAIR_STEP
         if crawling and values < STEP_BUDGET:
             read += int(values)
-            if newton_step(free, vectors, rows, memory, first):
-                violation, level = violation_and_intercept(beta, residual, lower, upper)
+            if newton_step(free, vectors, rows, memory, first, None):
+                violation, (level, _) = violation_and_levels(beta, residual, lower, upper, None)
         active = np.flatnonzero(
             ~_settled_samples(beta, residual, lower, upper, 0.0, False, level, level, violation)
         )
@@ -215,7 +215,7 @@ def _steps_of_all(place, vectors, rows, memory, running, level, tol, most):
         own[t] = residual[t] - level
     reason, steps, _, _, _ = pair_steps(
         place, (beta, own, lower, upper, diagonal), rows, memory, None, None, None, ZERO, ZERO,
-        _NO_SOURCE, None, ZERO, tol, most,
+        _NO_SOURCE, None, ZERO, tol, most, None,
     )  # fmt: skip
     return reason == OPTIMAL, steps
 

@@ -48,7 +48,7 @@ def solve_linear(
     if not solved:
         return
     product = np.dot(features, np.dot(features.T, beta))
-    if record(p, beta, linear - product, linear, lower, upper, counts, numbers) > tol:
+    if record(p, beta, linear - product, linear, lower, upper, counts, numbers, None) > tol:
         return
     counts[0, p] = CONVERGED
     row_g, row_h = (h - 1, g) if by_pair else (p, p)

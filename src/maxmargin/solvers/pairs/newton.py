@@ -47,10 +47,10 @@ def cost_of_newton_step(n_free, n):
 
 
 @inner()
-def newton_step(free, vectors, rows, memory, first):
+def newton_step(free, vectors, rows, memory, first, by_group):
     """Move the free β, and the residual with them, where that lowers the objective: whether."""
     beta, residual, lower, upper, _ = vectors
-    change = newton_change(free, vectors, rows, memory, first)
+    change = newton_change(free, vectors, rows, memory, first, by_group)
     if change is None:
         return False
     _move(beta, lower, upper, free, change)
@@ -76,10 +76,10 @@ def carry_over(residual, first, change, samples, rows, memory):
 
 
 @inner()
-def newton_change(free, vectors, rows, memory, first):
+def newton_change(free, vectors, rows, memory, first, by_group):
     """The change of the free β that lowers the objective; None where there is none.
 
-    minimise ½ΔᵀKΔ − residualᵀΔ  subject to  ΣΔ = 0
+    minimise ½ΔᵀKΔ − residualᵀΔ  subject to  ΣΔ = 0, in each group where `by_group` is True
 
     Samples that Δ puts beyond a bound stay there, and the others follow by a system of their own.
     What is left of the sum is taken off the larger side. The end point is feasible, hence so is
@@ -87,14 +87,17 @@ def newton_change(free, vectors, rows, memory, first):
     """
     beta, residual, lower, upper, _ = vectors
     f = free.size
-    K, change, inside = np.empty((f, f)), np.zeros(f), np.arange(f)
+    K, change, inside, of_first = np.empty((f, f)), np.zeros(f), np.arange(f), 0
     for a in range(f):
+        of_first += by_group is None or free[a] < first
         at_first, at_second = rows[0][free[a]], rows[1][free[a]] - first
         for b in range(f):
             u = free[b]
             K[a, b] = memory[at_first + u] if u < first else memory[at_second + u]
     for _ in range(_MAX_SYSTEMS):
-        if inside.size < 2 or not _solve_system(K, residual, free, inside, change):
+        if inside.size < 2 or not _solve_system(
+            K, residual, free, inside, change, of_first, by_group
+        ):
             return None
         count = 0
         for a in inside:
@@ -107,19 +110,17 @@ def newton_change(free, vectors, rows, memory, first):
         if count == inside.size:
             break
         inside = inside[:count]
-    return change if _scale(K, residual, free, change) else None
+    return change if _scale(K, residual, free, change, of_first) else None
 
 
 @inner()
-def _solve_system(K, residual, free, inside, change):
+def _solve_system(K, residual, free, inside, change, of_first, by_group):
     """Set the change of the samples inside, where those of the others are given: if possible."""
-    m, trace, total = inside.size, 0.0, 0.0
-    L, right, ones = np.empty((m, m)), np.empty(m), np.ones(m)
+    m, trace = inside.size, 0.0
+    L, right = np.empty((m, m)), np.empty(m)
     for a in inside:
         change[a] = 0.0
         trace += K[a, a]
-    for value in change:
-        total += value
     for a in range(m):
         row = K[inside[a]]
         right[a] = residual[free[inside[a]]] - _dot(row, change)
@@ -129,25 +130,55 @@ def _solve_system(K, residual, free, inside, change):
     if not _cholesky(L, m):
         return False
     _solve_factored(L, m, right)
-    _solve_factored(L, m, ones)
-    level = (right.sum() + total) / ones.sum()
+    if by_group is None:
+        ones = np.ones(m)
+        _solve_factored(L, m, ones)
+        level = (right.sum() + change.sum()) / ones.sum()
+        for a in range(m):
+            right[a] -= level * ones[a]
+    else:
+        _subtract_levels(L, right, inside, change, of_first)
     for a in range(m):
-        change[inside[a]] = right[a] - level * ones[a]
+        change[inside[a]] = right[a]
     return True
 
 
-@inner()
-def _scale(K, residual, free, change):
-    """Give the change a sum of zero, and end it where the objective is least: if it falls."""
-    positive, negative = 0.0, 0.0
-    for value in change:
-        positive += max(value, 0.0)
-        negative -= min(value, 0.0)
-    least, slope, curvature = min(positive, negative), 0.0, 0.0
-    if not least > 0.0:
-        return False
+@inner(error_model="numpy")
+def _subtract_levels(L, right, inside, change, of_first):
+    """Take the solutions for ones in either group off the right side, so that both sums are zero.
+
+    The multiplier of a group that has no sample inside does not matter.
+    """
+    m = inside.size
+    first, second, sums = np.zeros(m), np.zeros(m), np.zeros((2, 3))
+    for a in range(m):
+        first[a] = inside[a] < of_first
+        second[a] = 1.0 - first[a]
+    _solve_factored(L, m, first)
+    _solve_factored(L, m, second)
+    for a in range(m):
+        group = 0 if inside[a] < of_first else 1
+        sums[group, 0] += first[a]
+        sums[group, 1] += second[a]
+        sums[group, 2] += right[a]
     for a in range(change.size):
-        change[a] *= least / (positive if change[a] > 0.0 else negative)
+        sums[0 if a < of_first else 1, 2] += change[a]
+    for group in range(2):
+        if sums[group, group] == 0.0:
+            sums[group, group] = 1.0
+    determinant = sums[0, 0] * sums[1, 1] - sums[0, 1] * sums[1, 0]
+    of_first_level = (sums[0, 2] * sums[1, 1] - sums[0, 1] * sums[1, 2]) / determinant
+    of_second_level = (sums[0, 0] * sums[1, 2] - sums[1, 0] * sums[0, 2]) / determinant
+    for a in range(m):
+        right[a] -= of_first_level * first[a] + of_second_level * second[a]
+
+
+@inner()
+def _scale(K, residual, free, change, of_first):
+    """Give the change sums of zero, and end it where the objective is least: if it falls."""
+    slope, curvature = 0.0, 0.0
+    _balance(change[:of_first])
+    _balance(change[of_first:])
     for a in range(change.size):
         slope += residual[free[a]] * change[a]
         curvature += change[a] * _dot(K[a], change)
@@ -156,3 +187,18 @@ def _scale(K, residual, free, change):
     if curvature > slope:
         change *= slope / curvature
     return True
+
+
+@inner()
+def _balance(change):
+    """Shrink the larger side of the changes of a group, so that their sum is zero."""
+    positive, negative = 0.0, 0.0
+    for value in change:
+        positive += max(value, 0.0)
+        negative -= min(value, 0.0)
+    least = min(positive, negative)
+    if not least > 0.0:
+        change[:] = 0.0
+        return
+    for a in range(change.size):
+        change[a] *= least / (positive if change[a] > 0.0 else negative)

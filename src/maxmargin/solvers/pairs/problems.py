@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 import numpy as np
 
 from maxmargin import constants, optimality
 from maxmargin.compiled import inner, leaf, part_of
+from maxmargin.formulations import LEAST_PART_OF_TOL, tol_for_margin
 from maxmargin.optimality import FEASIBLE
-from maxmargin.problem import ROUNDING_OF_BOUND, ROUNDING_OF_SUM
+from maxmargin.problem import GOLDEN, ROUNDING_OF_BOUND, ROUNDING_OF_SUM
 from maxmargin.solvers.pairs.few import residual_of_few, start_of_few, workspace
 from maxmargin.solvers.pairs.newton import free_samples, newton_step
 from maxmargin.solvers.pairs.rows import fetch, gather, subtract
@@ -47,6 +50,7 @@ _UNITS_OF_RESIDUAL = 8.0
 _EPSILON = float(np.finfo(np.float64).eps)
 
 _extremes, _pair_and_level = part_of(optimality.extremes), part_of(optimality.pair_and_level)
+_tol_for_margin = inner()(tol_for_margin)
 _feasibility, _gap_of = part_of(optimality.feasibility), part_of(optimality.gap_of)
 
 
@@ -55,7 +59,8 @@ def solve_problems(
     problems, begin, end, bounds, codes, costs, all_diagonal, by_pair, coefficients,
     memory, on_demand, scratch_start, scratch_stop, shared_at, ready,
     table, samples, features, norms, unit, kind, gamma, coef0, degree,
-    tol, max_steps, budget, per_sample, least_steps, counts, numbers, refine, begun, few, shrinking,
+    tol, max_steps, budget, per_sample, least_steps, counts, numbers, nu, refine, begun, few,
+    shrinking,
 ):  # fmt: skip
     """Solve the problems from `begin` to `end`, each to its certificate.
 
@@ -79,7 +84,8 @@ def solve_problems(
         read
     per_sample, least_steps : steps per sample, and at least, after which a problem takes many
     counts : an array with an entry per problem: status, n_iter, evaluations, n_support, n_bounded
-    numbers : the same: objective, duality gap, KKT violation, intercept
+    numbers : the same: objective, duality gap, KKT violation, intercept; with ν also ρ
+    nu : ν where the problems are ν-SVCs of pairs, with `costs` as weights; None for C-SVCs
     refine : True where problems are solved to the exact optimum, else None
     begun : True where `coefficients` are a start other than zero; None where they are zero, or
         where this call goes on with what another one left
@@ -109,47 +115,56 @@ def solve_problems(
         rows = all_places[0, :n], all_places[1, :n]
         diagonal = work_diagonal[:n]
         vectors = beta, residual, lower, upper, diagonal
-        _formulate(positive, place, codes, costs, all_diagonal, on_demand, vectors, linear, rows)
+        _formulate(
+            positive, place, codes, costs, all_diagonal, on_demand, vectors, linear, rows, nu
+        )  # fmt: skip
         for t in range(n):
             s, row = (place[0] + t, row_g) if t < first else (h_start + t - first, row_h)
             beta[t] = coefficients[row, s]
         if begun is not None:
             _make_feasible(beta, lower, upper)
+        total = None if nu is None else 0.5 * nu * (upper.sum() - lower.sum())
+        if total is not None and counts[1, p] == 0:
+            _fill(beta[:first], upper[:first], total)
+            _fill(beta[first:], lower[first:], -total)
         status, steps, computed = _solve_one(
             place, vectors, linear, rows, memory, on_demand, shared_at, ready, scratch, source,
-            features, limits, small, refine, few, shrinking, counts[1, p], counts[2, p],
+            features, limits, small, total, refine, few, shrinking, counts[1, p], counts[2, p],
         )  # fmt: skip
         for t in range(n):
             s, row = (place[0] + t, row_g) if t < first else (h_start + t - first, row_h)
             coefficients[row, s] = beta[t]
         counts[0, p], counts[1, p], counts[2, p] = status, steps, computed
-        record(p, beta, residual, linear, lower, upper, counts, numbers)
+        record(p, beta, residual, linear, lower, upper, counts, numbers, total)
 
 
 @inner()
-def record(p, beta, residual, linear, lower, upper, counts, numbers):
+def record(p, beta, residual, linear, lower, upper, counts, numbers, total):
     """Enter what a report says of a solution, and its certificate; returns the violation."""
     support, bounded, product = 0, 0, 0.0
     for t in range(beta.size):
         support += beta[t] != 0.0
         bounded += beta[t] != 0.0 and (beta[t] == lower[t] or beta[t] == upper[t])
         product += beta[t] * (linear[t] + residual[t])
-    violation, intercept = violation_and_intercept(beta, residual, lower, upper)
+    violation, (positive, negative) = violation_and_levels(beta, residual, lower, upper, total)
     counts[3, p], counts[4, p] = support, bounded
-    numbers[0, p], numbers[2, p], numbers[3, p] = -0.5 * product, violation, intercept
-    numbers[1, p] = _gap_of(beta, residual, lower, upper, 0.0, intercept, intercept)
+    numbers[0, p], numbers[2, p] = -0.5 * product, violation
+    numbers[1, p] = _gap_of(beta, residual, lower, upper, 0.0, positive, negative)
+    numbers[3, p] = 0.5 * (positive + negative)
+    if total is not None:
+        numbers[4, p] = 0.5 * (negative - positive)
     return violation
 
 
 @inner()
-def _formulate(positive, place, codes, costs, all_diagonal, on_demand, vectors, linear, rows):
+def _formulate(positive, place, codes, costs, all_diagonal, on_demand, vectors, linear, rows, nu):
     """p, bounds, diagonal and places of the kernel rows of one problem."""
     _, _, lower, upper, diagonal = vectors
     first = place[1] - place[0]
     for t in range(linear.size):
         s = place[0] + t if t < first else place[2] + t - first
         label = 1.0 if codes[s] == positive else -1.0
-        linear[t], diagonal[t] = label, all_diagonal[s]
+        linear[t], diagonal[t] = label if nu is None else 0.0, all_diagonal[s]
         lower[t], upper[t] = (0.0, costs[s]) if label > 0 else (-costs[s], 0.0)
         rows[0][t] = s * codes.size + place[0] if on_demand is None else -1
         rows[1][t] = s * codes.size + place[2] if on_demand is None else -1
@@ -162,15 +177,42 @@ def _size(problem, bounds):
 
 
 @inner()
-def violation_and_intercept(beta, residual, lower, upper):
-    """As in the certificate of `optimality.certify`: infinite where β is not feasible."""
-    highest, lowest, total, n_free = _extremes(beta, residual, lower, upper, 0.0, False)[:4]
-    violation, intercept = _pair_and_level(highest, lowest, total, n_free)
+def violation_and_levels(beta, residual, lower, upper, total):
+    """As in the certificate of `optimality.certify`: infinite where β is not feasible.
+
+    `total` is the sum of the positive β where they have one of their own, else None. The levels
+    are those of the positive and the negative β; with one sum both are the intercept.
+    """
+    found = _extremes(beta, residual, lower, upper, 0.0, total is not None)
     beyond, surplus, positive, negative = _feasibility(beta, lower, upper)
-    off = abs(surplus) / (positive - negative) if surplus != 0.0 else 0.0
-    if not max(beyond, off) <= FEASIBLE or not np.isfinite(intercept):
+    violation, level = _pair_and_level(found[0], found[1], found[2], found[3])
+    other = level
+    if total is None:
+        off = abs(surplus) / (positive - negative) if surplus != 0.0 else 0.0
+    else:
+        violation_of_other, other = _pair_and_level(found[4], found[5], found[6], found[7])
+        violation = max(violation, violation_of_other)
+        off = max(abs(positive - total), abs(negative + total)) / (2.0 * total)
+    if not max(beyond, off) <= FEASIBLE or not np.isfinite(level + other):
         violation = np.inf
-    return violation, intercept
+    return violation, (level, other)
+
+
+@inner()
+def _fill(beta, bounds, total):
+    """A start with that sum: samples at their bounds, scattered over the group, and one below.
+
+    Steps that are coprime to their number visit all samples once.
+    """
+    step, n = max(1, int(GOLDEN * beta.size)), beta.size
+    while gcd(step, n) > 1:
+        step += 1
+    at, left = 0, abs(total)
+    for _ in range(n):
+        part = min(left, abs(bounds[at]))
+        beta[at] = part if total > 0.0 else -part
+        left -= part
+        at = (at + step) % n
 
 
 @inner()
@@ -199,7 +241,7 @@ def _make_feasible(beta, lower, upper):
 @inner()
 def _solve_one(
     place, vectors, linear, rows, memory, on_demand, shared_at, ready, scratch, source, features,
-    limits, small, refine, few, shrinking, steps, computed,
+    limits, small, total, refine, few, shrinking, steps, computed,
 ):  # fmt: skip
     """Steps and exact residuals in turn until the certificate agrees: status, steps, values.
 
@@ -208,7 +250,8 @@ def _solve_one(
     """
     beta, residual, lower, upper, diagonal = vectors
     tol, max_steps, budget, per_sample, least_steps = limits
-    n = beta.size
+    least_tol = LEAST_PART_OF_TOL * tol
+    n, first, by_group = beta.size, place[1] - place[0], None if total is None else True
     free, stop = scratch
     # Of one type from the start: for a literal zero Numba would compile all that is called anew.
     fetched, passes, worst, all_moved, exact = ZERO, 0, np.inf, True, False
@@ -221,7 +264,7 @@ def _solve_one(
             return HARD, ZERO, ZERO
         computed += values
     reason = LIMIT if steps > 0 else OPTIMAL
-    if few is not None and n <= SMALL and steps == 0:
+    if few is not None and n <= SMALL and steps == 0 and total is None:
         steps += start_of_few(small, beta, linear, lower, upper, max_steps)
     while True:
         if few is not None and n <= SMALL:
@@ -234,11 +277,15 @@ def _solve_one(
             computed += values
             if not complete:
                 return HARD, steps, computed
-        violation, level = violation_and_intercept(beta, residual, lower, upper)
+        violation, levels = violation_and_levels(beta, residual, lower, upper, total)
         if refine is not None and violation <= tol and not exact:
             exact, worst = True, np.inf
             tol = max(_EXACT_PART_OF_TOL * tol, _rounding_of_residual(beta, diagonal))
             budget = min(budget, (steps + _STEPS_PER_SAMPLE_TO_EXACT * n) * n)
+        if total is not None and violation <= tol:
+            lower_tol = _lowered(tol, violation, levels, least_tol)
+            if lower_tol < tol:
+                tol, worst = lower_tol, np.inf
         if violation <= tol:
             return CONVERGED, steps, computed
         if steps >= max_steps:
@@ -254,8 +301,8 @@ def _solve_one(
         most = min(max_steps - steps, allowed, max(per_sample * n, least_steps))
         if refine is not None and (exact or reason == LIMIT):
             between = free_samples(beta, lower, upper)
-            if newton_step(between, vectors, rows, memory, place[1] - place[0]):
-                violation, level = violation_and_intercept(beta, residual, lower, upper)
+            if newton_step(between, vectors, rows, memory, first, by_group):
+                violation, levels = violation_and_levels(beta, residual, lower, upper, total)
                 steps, most = steps + 1, most - 1
             most = min(most, _STEPS_BEFORE_NEWTON)
         elif shrinking is None and reason == LIMIT and n > SMALL:
@@ -264,22 +311,34 @@ def _solve_one(
         if few is not None and n <= SMALL:
             least = least_curvature(diagonal)
             reason, taken = steps_of_few(
-                small[0], beta, residual, lower, upper, least, target, most
+                small[0], beta, residual, lower, upper, least, target, most, first, by_group
             )
             steps += taken
             continue
         reason, taken, all_moved, free, fetched, values = _turn(
-            place, vectors, level, violation, rows, memory, on_demand, shared_at, ready, free, stop,
-            source, features, fetched, target, most, shrinking, reason,
+            place, vectors, levels, violation, rows, memory, on_demand, shared_at, ready, free,
+            stop, source, features, fetched, target, most, shrinking, reason,
+            by_group,
         )  # fmt: skip
         computed += values
         steps += taken
 
 
 @inner()
+def _lowered(tol, violation, levels, least_tol):
+    """The tol of a ν-SVC, lowered until its margin is certain or the violation exceeds it."""
+    while violation <= tol:
+        lower_tol = _tol_for_margin(0.5 * (levels[1] - levels[0]), violation, tol, least_tol)
+        if lower_tol == tol:
+            break
+        tol = lower_tol
+    return tol
+
+
+@inner()
 def _turn(
-    place, vectors, level, violation, rows, memory, on_demand, shared_at, ready, free, stop, source,
-    features, fetched, target, most, shrinking, reason,
+    place, vectors, levels, violation, rows, memory, on_demand, shared_at, ready, free, stop,
+    source, features, fetched, target, most, shrinking, reason, by_group,
 ):  # fmt: skip
     """Steps of the samples not at rest, where those of all reached their limit; else of all.
 
@@ -291,14 +350,14 @@ def _turn(
     computed = 0
     if shrinking is not None and reason == LIMIT:
         why, taken, free, fetched, computed = steps_of_active(
-            place, vectors, level, violation, rows, memory, on_demand, shared_at, ready, free, stop,
-            source, features, fetched, target, most,
+            place, vectors, levels, violation, rows, memory, on_demand, shared_at, ready, free,
+            stop, source, features, fetched, target, most, by_group,
         )  # fmt: skip
         if taken > 0:
             return why, taken, False, free, fetched, computed
     why, taken, free, fetched, values = pair_steps(
         place, vectors, rows, memory, on_demand, shared_at, ready, free, stop, source, features,
-        fetched, target, most,
+        fetched, target, most, by_group,
     )  # fmt: skip
     return why, taken, True, free, fetched, computed + values
 

@@ -1,6 +1,7 @@
 """Compiled: SMO steps on the rows of one problem of a batch, chosen by second-order information.
 
-The loops are those of `solvers/common/pair_steps.py`, over rows that have a part per group.
+The loops are those of `solvers/common/pair_steps.py`, over rows that have a part per group. Where
+each group has a sum of its own (ν-SVC), both samples of a pair are of the group that violates more.
 """
 
 # Numba leaves have no Python types that mypy could follow.
@@ -43,12 +44,14 @@ def _end_of_block(start, first, n):
 
 
 @inner()
-def _extremes(residual, grow, shrink, first):
-    """Largest growing and least shrinking residual, and the blocks that they are in."""
-    highest, lowest, high_block, low_block = -np.inf, np.inf, 0, 0
-    start, n = 0, residual.size
-    while start < n:
-        stop = _end_of_block(start, first, n)
+def _extremes(residual, grow, shrink, first, start, end):
+    """Largest growing and least shrinking residual, and the blocks that they are in.
+
+    Of the samples from `start` to `end`, like the functions below.
+    """
+    highest, lowest, high_block, low_block = -np.inf, np.inf, start, start
+    while start < end:
+        stop = _end_of_block(start, first, end)
         high, low = extremes_of_block(residual[start:stop], grow[start:stop], shrink[start:stop])
         if high > highest:
             highest, high_block = high, start
@@ -60,13 +63,13 @@ def _extremes(residual, grow, shrink, first):
 
 @inner()
 def _partner(
-    residual, shrink, memory, at_first, at_second, diagonal, i, highest, first, least, gains
+    residual, shrink, memory, at_first, at_second, diagonal, i, highest, first, least, gains,
+    start, end,
 ):  # fmt: skip
     """The partner of i by second-order information, or −1."""
     best, best_block, best_stop = np.float32(0.0), 0, 0
-    start, n = 0, residual.size
-    while start < n:
-        stop = _end_of_block(start, first, n)
+    while start < end:
+        stop = _end_of_block(start, first, end)
         at = at_first[i] + start if start < first else at_second[i] + start - first
         gain = gains_of_block(
             residual[start:stop], shrink[start:stop], memory[at : at + stop - start],
@@ -81,12 +84,12 @@ def _partner(
 
 
 @inner()
-def _update(residual, memory, at_first, at_second, i, j, delta, grow, shrink, first):
+def _update(residual, memory, rows, change, grow, shrink, first, start, end):
     """The residual after a step of i and j, and its extremes."""
-    highest, lowest, high_block, low_block = -np.inf, np.inf, 0, 0
-    start, n = 0, residual.size
-    while start < n:
-        stop = _end_of_block(start, first, n)
+    (at_first, at_second), (i, j, delta) = rows, change
+    highest, lowest, high_block, low_block = -np.inf, np.inf, start, start
+    while start < end:
+        stop = _end_of_block(start, first, end)
         if start < first:
             of_i, of_j = at_first[i] + start, at_first[j] + start
         else:
@@ -102,6 +105,12 @@ def _update(residual, memory, at_first, at_second, i, j, delta, grow, shrink, fi
             lowest, low_block = low, start
         start = stop
     return highest, lowest, high_block, low_block
+
+
+@inner()
+def _wider(one, other):
+    """The extremes that are farther apart."""
+    return other if other[0] - other[1] > one[0] - one[1] else one
 
 
 @inner()
@@ -134,7 +143,7 @@ def _move(i, j, curvature, beta, residual, lower, upper):
 @inner()
 def pair_steps(
     place, vectors, rows, memory, on_demand, shared_at, ready, free, stop, source, features,
-    fetched, tol, max_steps,
+    fetched, tol, max_steps, by_group,
 ):  # fmt: skip
     """Steps until the maximal violating pair is within tol; rows are fetched on the way.
 
@@ -143,6 +152,7 @@ def pair_steps(
     vectors : β, residual, bounds, and float32 diagonal of the problem
     rows : where the two parts of each kernel row begin in `memory`, −1: they are not there
     on_demand : None where no row is missing, see `solve_problems`
+    by_group : True where each group has a sum of its own, else None
     place, memory, shared_at, ready, free, stop, source, features, fetched : see `fetch`
 
     Returns
@@ -160,13 +170,23 @@ def pair_steps(
     for t in range(n):
         grow[t] = 0.0 if beta[t] < upper[t] else -np.inf
         shrink[t] = 0.0 if beta[t] > lower[t] else np.inf
-    highest, lowest, high_block, low_block = _extremes(residual, grow, shrink, first)
+    begin, end = ZERO, n
+    if by_group is None:
+        extremes = _extremes(residual, grow, shrink, first, begin, end)
+    else:
+        extremes = _wider(
+            _extremes(residual, grow, shrink, first, ZERO, first),
+            _extremes(residual, grow, shrink, first, first, n),
+        )
+    highest, lowest, high_block, low_block = extremes
     steps, computed = 0, 0
     while highest - lowest > tol:
         if steps >= max_steps:
             return LIMIT, steps, free, fetched, computed
-        end = _end_of_block(high_block, first, n)
-        i = high_block + first_sum(residual[high_block:end], grow[high_block:end], highest)
+        if by_group is not None:
+            begin, end = (ZERO, first) if high_block < first else (first, n)
+        last = _end_of_block(high_block, first, n)
+        i = high_block + first_sum(residual[high_block:last], grow[high_block:last], highest)
         if on_demand is not None and at_first[i] < 0:
             free, count, values = fetch(
                 i, place, residual, fetched, memory, shared_at, ready, free, stop, source, features,
@@ -178,11 +198,11 @@ def pair_steps(
             computed += values
         j = _partner(
             residual, shrink, memory, at_first, at_second, diagonal, i, highest, first,
-            least_single, gains,
+            least_single, gains, begin, end,
         )  # fmt: skip
         if j < 0:
-            end = _end_of_block(low_block, first, n)
-            j = low_block + first_sum(residual[low_block:end], shrink[low_block:end], lowest)
+            last = _end_of_block(low_block, first, n)
+            j = low_block + first_sum(residual[low_block:last], shrink[low_block:last], lowest)
         if on_demand is not None and at_first[j] < 0:
             free, count, values = fetch(
                 j, place, residual, fetched, memory, shared_at, ready, free, stop, source, features,
@@ -199,31 +219,43 @@ def pair_steps(
         for t in (i, j):
             grow[t] = 0.0 if beta[t] < upper[t] else -np.inf
             shrink[t] = 0.0 if beta[t] > lower[t] else np.inf
-        highest, lowest, high_block, low_block = _update(
-            residual, memory, at_first, at_second, i, j, delta, grow, shrink, first
-        )
+        change = i, j, delta
+        if by_group is None:
+            extremes = _update(residual, memory, rows, change, grow, shrink, first, ZERO, n)
+        else:
+            extremes = _wider(
+                _update(residual, memory, rows, change, grow, shrink, first, ZERO, first),
+                _update(residual, memory, rows, change, grow, shrink, first, first, n),
+            )
+        highest, lowest, high_block, low_block = extremes
         steps += 1
     return OPTIMAL, steps, free, fetched, computed
 
 
 @inner()
 def steps_of_active(
-    place, vectors, level, margin, rows, memory, on_demand, shared_at, ready, free, stop, source,
-    features, fetched, tol, max_steps,
+    place, vectors, levels, margin, rows, memory, on_demand, shared_at, ready, free, stop, source,
+    features, fetched, tol, max_steps, by_group,
 ):  # fmt: skip
     """Steps of the samples that may still move; the residual of the others stays as it was.
 
-    `level` and `margin` are the intercept and the violation. No step is taken where the samples
-    are too many, or there is no memory for the row of one of them. Returns what `pair_steps` does.
+    `levels` are those of the two groups, `margin` is the violation. No step is taken where the
+    samples are too many, or there is no memory for the row of one of them. Returns what
+    `pair_steps` does.
     """
     beta, residual, lower, upper, diagonal = vectors
-    first, m, computed = place[1] - place[0], ZERO, 0
-    at_rest = _settled_samples(beta, residual, lower, upper, 0.0, False, level, level, margin)
+    first, m, of_first, computed = place[1] - place[0], ZERO, ZERO, 0
+    at_rest = _settled_samples(
+        beta, residual, lower, upper, 0.0, by_group is not None, levels[0], levels[1], margin
+    )
     active = np.empty(beta.size, np.int64)
     for t in range(beta.size):
         if not at_rest[t]:
             active[m] = t
             m += 1
+            of_first += t < first
+    if by_group is None:
+        of_first = m  # one sum: blocks need not end where a group does
     if not 2 <= m <= _MOST_ACTIVE:
         return LIMIT, 0, free, fetched, computed
     for a in range(m):
@@ -242,13 +274,13 @@ def steps_of_active(
     for a in range(m):
         t = active[a]
         work[0, a], work[1, a], work[2, a], work[3, a] = beta[t], residual[t], lower[t], upper[t]
-        at[0, a], at[1, a], of_active[a] = a * m, 0, diagonal[t]
+        at[0, a], at[1, a], of_active[a] = a * m, a * m + of_first, diagonal[t]
         for b in range(m):
             block[a * m + b] = _value(memory, rows[0], rows[1], first, t, active[b])
-    alone = ZERO, ZERO + m, ZERO, ZERO, place[4], place[5]
+    alone = ZERO, of_first, ZERO, ZERO, place[4], place[5]
     reason, steps, _, _, _ = pair_steps(
         alone, (work[0], work[1], work[2], work[3], of_active), (at[0], at[1]), block, on_demand,
-        shared_at, ready, ZERO, ZERO, source, features, ZERO, tol, max_steps,
+        shared_at, ready, ZERO, ZERO, source, features, ZERO, tol, max_steps, by_group,
     )  # fmt: skip
     for a in range(m):
         beta[active[a]] = work[0, a]
@@ -256,21 +288,28 @@ def steps_of_active(
 
 
 @inner(error_model="numpy")
-def steps_of_few(K, beta, residual, lower, upper, least, tol, max_steps):
+def steps_of_few(K, beta, residual, lower, upper, least, tol, max_steps, first, by_group):
     """The same for a few samples, whose kernel values are all in K."""
-    n = np.uint64(beta.size)
-    steps = 0
-    highest, lowest, i, low = -np.inf, np.inf, np.uint64(0), np.uint64(0)
-    for t in range(n):
-        if beta[t] < upper[t] and residual[t] > highest:
-            highest, i = residual[t], t
-        if beta[t] > lower[t] and residual[t] < lowest:
-            lowest, low = residual[t], t
-    while highest - lowest > tol:
+    n, first = np.uint64(beta.size), np.uint64(first)
+    nothing = np.uint64(0)
+    begin, end, steps = nothing, n, 0
+    work, change = (K, beta, residual, lower, upper), (nothing, nothing, 0.0)
+    while True:
+        if by_group is None:
+            extremes = _update_few(work, change, begin, end)
+        else:
+            extremes = _wider(
+                _update_few(work, change, nothing, first), _update_few(work, change, first, n)
+            )
+        highest, lowest, i, low = extremes
+        if not highest - lowest > tol:
+            return OPTIMAL, steps
         if steps >= max_steps:
             return LIMIT, steps
+        if by_group is not None:
+            begin, end = (nothing, first) if i < first else (first, n)
         best, j = 0.0, low
-        for t in range(n):
+        for t in range(begin, end):
             difference = highest - residual[t]
             if beta[t] > lower[t] and difference > 0.0:
                 curvature = max(K[i, i] + K[t, t] - 2.0 * K[i, t], least)
@@ -278,15 +317,20 @@ def steps_of_few(K, beta, residual, lower, upper, least, tol, max_steps):
                 if difference * difference > best * curvature:
                     best, j = difference * difference / curvature, t
         curvature = max(K[i, i] + K[j, j] - 2.0 * K[i, j], least)
-        delta = _move(i, j, curvature, beta, residual, lower, upper)
-        first, second = i, j
-        highest, lowest = -np.inf, np.inf
-        for t in range(n):
-            value = residual[t] - delta * (K[first, t] - K[second, t])
-            residual[t] = value
-            if value > highest and beta[t] < upper[t]:
-                highest, i = value, t
-            if value < lowest and beta[t] > lower[t]:
-                lowest, low = value, t
+        change = i, j, _move(i, j, curvature, beta, residual, lower, upper)
         steps += 1
-    return OPTIMAL, steps
+
+
+@inner()
+def _update_few(work, change, start, end):
+    """The residual after a step of two samples; its extremes, and where they are."""
+    (K, beta, residual, lower, upper), (i, j, delta) = work, change
+    highest, lowest, high, low = -np.inf, np.inf, start, start
+    for t in range(start, end):
+        value = residual[t] - delta * (K[i, t] - K[j, t])
+        residual[t] = value
+        if value > highest and beta[t] < upper[t]:
+            highest, high = value, t
+        if value < lowest and beta[t] > lower[t]:
+            lowest, low = value, t
+    return highest, lowest, high, low
