@@ -15,7 +15,7 @@ from maxmargin import SVC
 from maxmargin.kernels.cuda import problem_with_cuda
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.solvers.sweeps.backend import Variables
+from maxmargin.solvers.sweeps.pieces import Kink, Variables
 from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
 
 pytestmark = [
@@ -93,7 +93,7 @@ def test_values_far_from_the_origin_keep_their_digits():
 # The operations of the solver.
 
 
-def twins(n, dtype, block_size=64):
+def twins(n, dtype, block_size=64, kink=Kink()):
     """The same operations and the same point on the processor and on the card."""
     import cupy as cp
 
@@ -106,7 +106,10 @@ def twins(n, dtype, block_size=64):
     K = oracle.kernel_values(X, X, **KERNELS["rbf"])
     rng, C = np.random.default_rng(0), 2.0
     beta = C * y * rng.choice([0.0, 0.3, 1.0], n)
-    at = Variables(beta, y - K @ beta, np.minimum(0.0, C * y), np.maximum(0.0, C * y))
+    lower, upper = np.minimum(0.0, C * y), np.maximum(0.0, C * y)
+    if kink != Kink():
+        lower, upper = np.full(n, -C), np.full(n, C)
+    at = Variables(beta, y - K @ beta, lower, upper)
     arrays = (at.beta, at.residual, at.lower, at.upper)
     there = Variables(*(cp.asarray(array.copy()) for array in arrays))
     return card, host, cp.asarray(K.astype(dtype)), K, there, at
@@ -114,23 +117,28 @@ def twins(n, dtype, block_size=64):
 
 @precisions
 @pytest.mark.parametrize(("n", "limit"), [(3, 4), (63, 1), (64, 4), (65, 2), (500, 3), (500, 20)])
-def test_a_sweep_operation_by_operation(n, limit, dtype, atol):
+@pytest.mark.parametrize("kink", [Kink(), Kink(epsilon=0.2), Kink(by_sign=True)], ids=str)
+def test_a_sweep_operation_by_operation(n, limit, kink, dtype, atol):
     import cupy as cp
 
-    card, host, K_card, K, there, at = twins(n, dtype)
+    card, host, K_card, K, there, at = twins(n, dtype, kink=kink)
     card.max_blocks = host.max_blocks = limit
-    mine, theirs = card.state(there), host.state(at)
-    assert_allclose(
-        [mine.violation, mine.intercept, mine.n_free],
-        [theirs.violation, theirs.intercept, theirs.n_free], atol=1e-12,
-    )  # fmt: skip
+    mine, theirs = card.state(there, kink), host.state(at, kink)
+    assert_allclose(mine.violations, theirs.violations, atol=1e-12)
+    assert_allclose(mine.levels, theirs.levels, atol=1e-12)
+    assert mine.n_free == theirs.n_free
+    only = theirs.worst if kink.by_sign else None
+    whole, there_whole = at, there
+    at, there = host.pieces(at, kink, theirs, only), card.pieces(there, kink, theirs, only)
+    for name in ("beta", "residual", "lower", "upper"):
+        assert_array_equal(getattr(there, name).get(), getattr(at, name))
     order = np.random.default_rng(1).permutation(n)
-    options = (theirs, 0.05 * theirs.violation, 0.1 * theirs.violation, 0.3)
+    options = (0.05 * theirs.violation, 0.1 * theirs.violation, 0.3)
     index, n_above = host.working_sets(at, order, *options)
     index_card, n_above_card = card.working_sets(there, cp.asarray(order), *options)
     assert_array_equal(index_card.get(), index)
     assert n_above_card == n_above
-    steps = (theirs.intercept, 0.1, 1e-3)
+    steps = (0.1, 1e-3)
     change = host.pair_steps(K, at, index, *steps)
     if dtype == np.float64:
         assert_allclose(card.pair_steps(K_card, there, index_card, *steps).get(), change, atol=1e-9)
@@ -143,6 +151,8 @@ def test_a_sweep_operation_by_operation(n, limit, dtype, atol):
         card.couplings(there, index_card, moved, products_card), both, atol=100 * atol, rtol=1e-5
     )
     lengths = np.linspace(0, 1, len(index))
+    at = Variables(whole.beta, whole.residual, at.lower, at.upper)
+    there = Variables(there_whole.beta, there_whole.residual, there.lower, there.upper)
     host.move(at, index, change, products, lengths)
     card.move(there, index_card, moved, products_card, lengths)
     assert_allclose(there.beta.get(), at.beta, atol=1e-12)
@@ -156,7 +166,7 @@ def test_pair_steps_end_at_their_tolerance(dtype, atol):
 
     index = np.full((1, 256), -1)
     index[0, :200] = np.arange(200)
-    change = card.pair_steps(K_card, there, cp.asarray(index), 0.3, 0.0, 1e-2).get()[0, :200]
+    change = card.pair_steps(K_card, there, cp.asarray(index), 0.0, 1e-2).get()[0, :200]
     beta = at.beta + change
     assert_allclose(change.sum(), 0.0, atol=1e-9)
     assert (beta >= at.lower).all() and (beta <= at.upper).all()

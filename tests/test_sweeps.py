@@ -12,7 +12,8 @@ from maxmargin import SVC
 from maxmargin.formulations import c_svc
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Monitor
-from maxmargin.problem import Problem
+from maxmargin.optimality import certify
+from maxmargin.problem import Problem, sums_of
 from maxmargin.run import Run
 from maxmargin.solution import Status
 from maxmargin.solvers.sweeps import Sweeps, run
@@ -21,7 +22,7 @@ from maxmargin.solvers.sweeps.active_set import (
     Matrix,
     newton_change,
 )
-from maxmargin.solvers.sweeps.backend import State, Variables
+from maxmargin.solvers.sweeps.pieces import Kink, State, Variables, groups_of
 from maxmargin.solvers.sweeps.combine import step_lengths
 from maxmargin.solvers.sweeps.factor import factorise
 from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
@@ -99,7 +100,9 @@ def test_newton_step_is_the_minimum_under_bounds(C, ridge):
     A = K + ridge * np.eye(60)
     matrix = Matrix(lambda rows, columns: A[np.ix_(rows, columns)], lambda i, c: K[:, i] @ c, ridge)
     system = FreeSystem(backend, matrix, lambda: False)
-    change, products, settled = newton_change(system, at, np.arange(60), np.zeros(60, np.int64))
+    change, products, settled = newton_change(
+        system, at, np.zeros(60, np.int64), np.arange(60), np.zeros(60, np.int64)
+    )
     assert settled
     assert_allclose(products, K @ change, atol=1e-9)
     assert_allclose(change.sum(), 0.0, atol=1e-9)
@@ -144,13 +147,14 @@ def test_working_sets_hold_the_violators_once_and_both_directions(limit, shift):
     K, y = kernel_of(200)
     at, backend = variables_of(K, y, 2.0), backend_of(K, block_size=32)
     backend.max_blocks = limit
-    state = backend.state(at)
+    state = backend.state(at, Kink())
+    at = backend.pieces(at, Kink(), state, None)
     order = np.random.default_rng(0).permutation(200)
     threshold = 0.1 * state.violation
-    index, n_above = backend.working_sets(at, order, state, threshold, 0.0, shift)
+    index, n_above = backend.working_sets(at, order, threshold, 0.0, shift)
     members = index[index >= 0]
     assert len(np.unique(members)) == len(members) <= limit * 30
-    pull = at.residual - state.intercept
+    pull = at.residual
     violation = np.maximum(
         np.where(at.beta < at.upper, pull, 0), np.where(at.beta > at.lower, -pull, 0)
     )
@@ -167,36 +171,117 @@ def test_working_sets_hold_the_violators_once_and_both_directions(limit, shift):
 def test_state_is_the_maximal_violating_pair():
     K, y = kernel_of(50)
     at = variables_of(K, y, 2.0)
-    state = backend_of(K).state(at)
+    state = backend_of(K).state(at, Kink())
     alpha = at.beta * y
     assert_allclose(state.violation, oracle.kkt_violation(K, y, alpha, np.full(50, 2.0)))
     assert state.n_free == np.count_nonzero((alpha > 0) & (alpha < 2.0))
 
 
 def test_state_without_a_pair():
-    nobody = State.of(-np.inf, 1.0, 0.0, 0)
-    assert (nobody.violation, nobody.intercept) == (0.0, 0.0)
+    nobody = State.of([-np.inf, 1.0, 0.0, 0, *[0.0] * 4], by_sign=False)
+    assert (nobody.violation, nobody.intercept) == (0.0, 1.0)
 
 
-def test_sweep_never_increases_the_objective_and_keeps_the_residual():
+def kinked_variables(K, targets, C, seed=0):
+    """A point with samples at zero, at both bounds and between, and its p − Kβ."""
+    rng = np.random.default_rng(seed)
+    beta = C * rng.choice([-1.0, -0.4, 0.0, 0.0, 0.4, 1.0], len(targets))
+    return Variables(beta, targets - K @ beta, np.full(len(K), -C), np.full(len(K), C))
+
+
+KINKS = [Kink(), Kink(epsilon=0.3), Kink(by_sign=True)]
+every_kink = pytest.mark.parametrize("kink", KINKS, ids=["none", "tube", "by sign"])
+
+
+@every_kink
+def test_state_is_that_of_the_certificate(kink):
+    K, y = kernel_of(50)
+    at = kinked_variables(K, 2 * y, 1.0)
+    totals = sums_of(at.beta, kink.by_sign)
+    problem = Problem(
+        PrecomputedKernelMatrix(K), 2 * y, at.lower, at.upper, kink.epsilon, totals
+    )
+    state, certificate = backend_of(K).state(at, kink), certify(problem, at.beta)
+    assert_allclose(state.violation, certificate.kkt_violation)
+    assert len(state.levels) == len(totals)
+
+
+@every_kink
+def test_pieces_are_where_the_objective_is_smooth(kink):
+    """Along the pull of each sample the objective falls at that rate, by its definition."""
+    K, y = kernel_of(40)
+    at = kinked_variables(K, 2 * y, 1.0)
+    backend = backend_of(K)
+    state = backend.state(at, kink)
+    piece = backend.pieces(at, kink, state, None)
+    assert (piece.lower <= at.beta).all() and (at.beta <= piece.upper).all()
+
+    def lagrangian(beta):
+        value = 0.5 * beta @ K @ beta - 2 * y @ beta + kink.epsilon * np.abs(beta).sum()
+        positive, negative = np.maximum(beta, 0).sum(), np.minimum(beta, 0).sum()
+        return value + state.levels[0] * positive + state.levels[-1] * negative
+
+    for t in range(40):
+        step = 1e-6 * (1 if piece.upper[t] > at.beta[t] else -1)
+        near = at.beta.copy()
+        near[t] += step
+        slope = (lagrangian(near) - lagrangian(at.beta)) / step
+        assert_allclose(slope, -piece.residual[t], atol=1e-4)
+    if kink.by_sign:
+        held = backend.pieces(at, kink, state, 0)
+        still = at.beta < 0
+        assert_array_equal(held.lower[still], at.beta[still])
+        assert_array_equal(held.upper[still], at.beta[still])
+
+
+@every_kink
+def test_sweep_never_increases_the_objective_and_keeps_residual_and_sums(kink):
     K, y = kernel_of(300, gamma=1.0)
-    at, backend = variables_of(K, y, 3.0), backend_of(K, block_size=32)
+    at, backend = kinked_variables(K, 2 * y, 3.0), backend_of(K, block_size=32)
+    sums = sums_of(at.beta, kink.by_sign)
 
     def objective():
-        return 0.5 * at.beta @ K @ at.beta - y @ at.beta
+        value = 0.5 * at.beta @ K @ at.beta - 2 * y @ at.beta
+        return value + kink.epsilon * np.abs(at.beta).sum()
 
     rng = np.random.default_rng(0)
-    for _ in range(10):
-        before, state = objective(), backend.state(at)
+    for number in range(10):
+        before, state = objective(), backend.state(at, kink)
         order = order_of(backend, K, rng)
-        index, _ = backend.working_sets(at, order, state, 0.0, 0.0, rng.random())
-        change = backend.pair_steps(K, at, index, state.intercept, 0.1, 1e-4)
+        only = number % 2 if kink.by_sign else None
+        piece = backend.pieces(at, kink, state, only)
+        index, _ = backend.working_sets(piece, order, 0.0, 0.0, rng.random())
+        change = backend.pair_steps(K, piece, index, 0.1, 1e-4)
         products = backend.block_products(K, index, change)
-        both = backend.couplings(at, index, change, products)
-        backend.move(at, index, change, products, step_lengths(both[:, :-1].copy(), both[:, -1]))
+        both = backend.couplings(piece, index, change, products)
+        moved = Variables(at.beta, at.residual, piece.lower, piece.upper)
+        backend.move(moved, index, change, products, step_lengths(both[:, :-1].copy(), both[:, -1]))
         assert objective() <= before + 1e-9
-        assert_allclose(at.residual, y - K @ at.beta, atol=1e-9)
+        assert_allclose(at.residual, 2 * y - K @ at.beta, atol=1e-9)
         assert (at.beta >= at.lower).all() and (at.beta <= at.upper).all()
+        assert_allclose(sums_of(at.beta, kink.by_sign), sums, atol=1e-9)
+
+
+@pytest.mark.parametrize("ridge", [1e-8, 0.1])
+def test_newton_step_with_two_sums_is_the_minimum_under_bounds(ridge):
+    K, y = kernel_of(60)
+    kink, backend = Kink(by_sign=True), backend_of(K, panel=16)
+    at = kinked_variables(K, y, 5.0)
+    piece = backend.pieces(at, kink, backend.state(at, kink), None)
+    A = K + ridge * np.eye(60)
+    matrix = Matrix(lambda rows, columns: A[np.ix_(rows, columns)], lambda i, c: K[:, i] @ c, ridge)
+    system, groups = FreeSystem(backend, matrix, lambda: False), groups_of(piece, kink)
+    found = newton_change(system, piece, groups, np.arange(60), np.zeros(60, np.int64))
+    change, products, settled = found
+    assert settled
+    assert_allclose(products, K @ change, atol=1e-9)
+    beta, gradient = at.beta + change, piece.residual - A @ change
+    for group in range(2):
+        own = groups == group
+        assert_allclose(change[own].sum(), 0.0, atol=1e-9)
+        highest = gradient[own & (beta < piece.upper - 1e-8)].max()
+        lowest = gradient[own & (beta > piece.lower + 1e-8)].min()
+        assert highest - lowest <= 1e-6
 
 
 @pytest.mark.parametrize("C", [0.5, 100.0])

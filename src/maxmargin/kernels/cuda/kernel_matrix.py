@@ -7,9 +7,16 @@ import scipy.sparse as sp
 
 from maxmargin.kernels.cuda import check_fits, is_cupy_array, load_cupy
 from maxmargin.kernels.cuda.samples import CudaSamples
+from maxmargin.kernels.cuda.tiles import tiles_serve
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.interface import KernelMatrix, put
 from maxmargin.kernels.tiles import check_finite
+
+
+# Kernel values of one launch.
+BLOCK_VALUES = 2**27
+# Kernel values that a card computes while one small product is launched and fetched (some 10 ms).
+_VALUES_PER_LAUNCH = 1e9
 
 
 class CudaKernelMatrix(KernelMatrix):
@@ -74,6 +81,18 @@ class CudaKernelMatrix(KernelMatrix):
         out[...] = values
         return out
 
+    def on_card_matrix(self, index, dtype, out) -> None:
+        """K[index][:, index] in `out`."""
+        n = len(index)
+        if self.values is None and tiles_serve(self.samples):
+            self.counter.add(n * n)
+            own = self.index[index]
+            self.samples.values(own, self.samples, own, dtype, out, symmetric=True)
+            return
+        for start in range(0, n, step := max(1, BLOCK_VALUES // n)):
+            part = slice(start, start + step)
+            self.on_card_block(index[part], index, dtype, out=out[part])
+
     def on_card_product(self, index, coefficients, dtype=np.float64, rows=None):
         """K[rows][:, index] @ coefficients, with kernel values of that precision."""
         of = self.index if rows is None else self.index[rows]
@@ -81,6 +100,9 @@ class CudaKernelMatrix(KernelMatrix):
         if self.values is not None:
             return self.values[of][:, self.index[index]] @ coefficients
         return self.samples.expansion(of, self.samples, self.index[index], coefficients, dtype)
+
+    def values_of_product(self, n_index, n_rows):
+        return _VALUES_PER_LAUNCH + super().values_of_product(n_index, n_rows)
 
     def diagonal(self):
         cp = self.cp

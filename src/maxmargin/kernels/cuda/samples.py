@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property
-from importlib.resources import files
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from maxmargin.kernels.cuda import fast_double, is_cupy_array, load_cupy
+from maxmargin.kernels.cuda.modules import KINDS, launch
+from maxmargin.kernels.cuda.tiles import tile_sums, tile_values, tiles_serve
 from maxmargin.kernels.functions import KernelFunction
 
-_KINDS = {"linear": 0, "poly": 1, "rbf": 2, "sigmoid": 3}
-_SOURCES = ("kernels.cu", "sweeps.cu")
-# The compiled functions that have types, for each of these.
-_TYPES = {"f": "float", "d": "double", "ff": "float, float", "dd": "double, double",
-          "df": "double, float"}  # fmt: skip
-_LEAVES = {
-    "kernel_values": ("ff", "dd", "df"),
-    **dict.fromkeys(
-        ("segment_sums", "gather_blocks", "pair_steps", "block_products", "matrix_product",
-         "submatrix", "nearest", "replace"), ("f", "d"),
-    ),
-}  # fmt: skip
 # Kernel values of a tile: enough for the matrix products to reach their speed.
 _TILE_VALUES = 2**25
 # Bytes of the dense rows that a tile of sparse ones is made into.
@@ -31,29 +20,10 @@ _DENSE_BYTES = 2**28
 _THREADS = 256
 # Columns that one warp sums up in one go.
 _SEGMENT = 1024
+# Columns of one launch, which takes less than 0.2 s for some millions of rows.
+_COLUMNS_PER_LAUNCH = 2**14
 # Thread blocks beside each other that a launch may have.
 _MOST_ROWS = 65535
-
-
-@cache
-def leaf(name: str, dtype: str | None):
-    """A compiled function, for types like "f" or "df" where it has any."""
-    typed = name if dtype is None else f"{name}<{_TYPES[dtype]}>"
-    return _module(load_cupy().cuda.Device().id).get_function(typed)
-
-
-@cache
-def _module(device: int):
-    expressions = [f"{name}<{_TYPES[kind]}>" for name, kinds in _LEAVES.items() for kind in kinds]
-    home = files("maxmargin.kernels.cuda")
-    source = "".join(home.joinpath(name).read_text("utf-8") for name in _SOURCES)
-    return load_cupy().RawModule(code=source, options=("-std=c++17",), name_expressions=expressions)
-
-
-def launch(name: str, dtype: str | None, blocks, threads: int, arguments: tuple) -> None:
-    grid = blocks if isinstance(blocks, tuple) else (blocks,)
-    if min(grid) > 0:
-        leaf(name, dtype)(grid, (threads,), arguments)
 
 
 class CudaSamples:
@@ -97,6 +67,15 @@ class CudaSamples:
                 (self._X, np.int64(self.n), np.int64(self.n_features), self._norms),
             )  # fmt: skip
 
+    @property
+    def dense(self):
+        """Dense rows in float64, all of them."""
+        return self._X
+
+    def _numbers(self, index):
+        """The numbers of rows that are given as such, or by a slice."""
+        return self.cp.arange(self.n)[index] if isinstance(index, slice) else index
+
     @cached_property
     def _X_single(self):
         return self._X.astype(np.float32)
@@ -125,16 +104,22 @@ class CudaSamples:
         """The kernel's parameters as the compiled leaves take them."""
         kind, function = np.dtype(dtype).type, self.function
         return (
-            np.int32(_KINDS[function.name]), kind(function.gamma), kind(function.coef0),
+            np.int32(KINDS[function.name]), kind(function.gamma), kind(function.coef0),
             np.int32(function.degree),
         )  # fmt: skip
 
-    def values(self, rows, other: CudaSamples, columns, dtype, out=None):
+    def values(self, rows, other: CudaSamples, columns, dtype, out=None, symmetric=False):
         """Kernel values of own rows against rows of other samples, in `out` or a new array.
 
         Those in float32 come from products in float64 where the card is fast at these.
+        `symmetric` says that both are the same rows: half of the values may then be copies.
         """
         cp, dtype = self.cp, np.dtype(dtype)
+        if tiles_serve(self, other):
+            rows, columns = self._numbers(rows), other._numbers(columns)
+            out = cp.empty((len(rows), len(columns)), dtype) if out is None else out
+            tile_values(self, rows, other, columns, out, symmetric)
+            return out
         working = np.dtype(np.float64) if fast_double() else dtype
         left, right = self.rows(rows, working), other.rows(columns, working)
         out = cp.empty((len(left), len(right)), dtype) if out is None else out
@@ -151,7 +136,7 @@ class CudaSamples:
     def sums(self, rows, other: CudaSamples, columns, coefficients, offsets, dtype):
         """Σ_j k(row i, column j) · coefficients[j] over segment s of the columns, at [s, i]."""
         cp, kind = self.cp, np.dtype(dtype)
-        index = cp.arange(self.n)[rows] if isinstance(rows, slice) else rows
+        index = self._numbers(rows)
         segments, count = len(offsets) - 1, len(columns)
         out = cp.empty((segments, len(index)))
         basis, basis_norms = other.rows(columns, kind), other.norms(kind)[columns]
@@ -172,8 +157,13 @@ class CudaSamples:
     def expansion(self, rows, other: CudaSamples, columns, coefficients, dtype=np.float64):
         """Σ_j k(row i, column j) · coefficients[j] in float64 sums, for a vector of them."""
         cp = self.cp
-        index = cp.arange(self.n)[rows] if isinstance(rows, slice) else rows
+        index = self._numbers(rows)
         total = cp.zeros(len(index))
+        if np.dtype(dtype) == np.float64 and tiles_serve(self, other):
+            for start in range(0, len(columns), _COLUMNS_PER_LAUNCH):
+                part = slice(start, start + _COLUMNS_PER_LAUNCH)
+                total += tile_sums(self, index, other, columns[part], coefficients[part])
+            return total
         # Tiles that are not too narrow; of sparse samples, dense copies that are not too large.
         width = 2**14 if not self.sparse else max(256, _DENSE_BYTES // (8 * self.n_features))
         for start in range(0, len(columns), width):

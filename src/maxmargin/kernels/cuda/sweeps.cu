@@ -2,61 +2,104 @@
 // kernels.cu, whose promises hold here too.
 
 
-// Per thread block: the highest residual of samples that can grow, the lowest of samples that can
-// shrink, sum and number of the free ones. out has one column per thread block.
+// What a reduction keeps of the samples of one sum: the highest residual of those that can grow, the
+// lowest of those that can shrink, sum and number of the free ones.
+struct Extremes {
+    double highest, lowest, total, free;
+    __device__ void add(const Extremes& other) {
+        highest = fmax(highest, other.highest);
+        lowest = fmin(lowest, other.lowest);
+        total += other.total;
+        free += other.free;
+    }
+};
+
+__device__ __forceinline__ Extremes from_lane(const Extremes& own, int offset) {
+    return Extremes{__shfl_xor_sync(0xffffffffu, own.highest, offset),
+                    __shfl_xor_sync(0xffffffffu, own.lowest, offset),
+                    __shfl_xor_sync(0xffffffffu, own.total, offset),
+                    __shfl_xor_sync(0xffffffffu, own.free, offset)};
+}
+
+// Per thread block the extremes of each of two sums; of one sum, the first. `epsilon` is half the
+// width of a tube; with `by_sign` positive and negative beta have a sum each, and a zero belongs to
+// both. As in optimality.py. out has one column per thread block.
 extern "C" __global__ void extremes(const double* beta, const double* residual,
                                     const double* lower, const double* upper, long long n,
-                                    double* out) {
+                                    double epsilon, int by_sign, double* out) {
     const double infinity = __longlong_as_double(0x7ff0000000000000LL);
-    double highest = -infinity, lowest = infinity, total = 0, free = 0;
+    Extremes of[2];
+    for (int side = 0; side < 2; ++side) of[side] = Extremes{-infinity, infinity, 0.0, 0.0};
+    bool kinked = by_sign || epsilon > 0.0;
     for (long long t = blockIdx.x * (long long)blockDim.x + threadIdx.x; t < n;
          t += (long long)gridDim.x * blockDim.x) {
-        bool can_grow = beta[t] < upper[t], can_shrink = beta[t] > lower[t];
-        if (can_grow) highest = fmax(highest, residual[t]);
-        if (can_shrink) lowest = fmin(lowest, residual[t]);
-        if (can_grow && can_shrink) {
-            total += residual[t];
-            free += 1;
+        double b = beta[t], r = residual[t];
+        bool can_grow = b < upper[t], can_shrink = b > lower[t];
+        if (can_grow) {  // at zero it grows on the positive side
+            Extremes& e = of[by_sign && b < 0.0];
+            e.highest = fmax(e.highest, b < 0.0 ? r + epsilon : r - epsilon);
+        }
+        if (can_shrink) {  // at zero it shrinks on the negative side
+            Extremes& e = of[by_sign && b <= 0.0];
+            e.lowest = fmin(e.lowest, b > 0.0 ? r - epsilon : r + epsilon);
+        }
+        if (can_grow && can_shrink && (b != 0.0 || !kinked)) {
+            Extremes& e = of[by_sign && b < 0.0];
+            e.total += b > 0.0 ? r - epsilon : r + epsilon;
+            e.free += 1.0;
         }
     }
-    __shared__ double shared[4][32];
-    for (int offset = 16; offset > 0; offset >>= 1) {
-        highest = fmax(highest, __shfl_xor_sync(0xffffffffu, highest, offset));
-        lowest = fmin(lowest, __shfl_xor_sync(0xffffffffu, lowest, offset));
-        total += __shfl_xor_sync(0xffffffffu, total, offset);
-        free += __shfl_xor_sync(0xffffffffu, free, offset);
-    }
+    __shared__ Extremes shared[2][32];
     int warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
-    if ((threadIdx.x & 31) == 0) {
-        shared[0][warp] = highest;
-        shared[1][warp] = lowest;
-        shared[2][warp] = total;
-        shared[3][warp] = free;
+    for (int side = 0; side < 2; ++side) {
+        for (int offset = 16; offset > 0; offset >>= 1) of[side].add(from_lane(of[side], offset));
+        if ((threadIdx.x & 31) == 0) shared[side][warp] = of[side];
     }
     __syncthreads();
-    if (threadIdx.x == 0) {
-        for (int w = 1; w < warps; ++w) {
-            highest = fmax(highest, shared[0][w]);
-            lowest = fmin(lowest, shared[1][w]);
-            total += shared[2][w];
-            free += shared[3][w];
-        }
-        double values[4] = {highest, lowest, total, free};
-        for (int k = 0; k < 4; ++k) out[k * gridDim.x + blockIdx.x] = values[k];
+    if (threadIdx.x < 2) {
+        Extremes e = shared[threadIdx.x][0];
+        for (int w = 1; w < warps; ++w) e.add(shared[threadIdx.x][w]);
+        double values[4] = {e.highest, e.lowest, e.total, e.free};
+        for (int k = 0; k < 4; ++k)
+            out[(4 * threadIdx.x + k) * gridDim.x + blockIdx.x] = values[k];
     }
+}
+
+// The smooth piece of the problem on which each sample is: its bounds there, and the pull on it, the
+// residual less tube and multiplier of its sum. As `pieces` in pieces.py.
+extern "C" __global__ void pieces(const double* beta, const double* residual, const double* lower,
+                                  const double* upper, long long n, double epsilon, int by_sign,
+                                  double positive_level, double negative_level, int only,
+                                  double* pull, double* least, double* most) {
+    long long t = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (t >= n) return;
+    double b = beta[t], up = residual[t] - epsilon - positive_level;
+    double down = residual[t] + epsilon - negative_level;
+    if (!by_sign && epsilon == 0.0) {
+        pull[t] = up;
+        least[t] = lower[t];
+        most[t] = upper[t];
+        return;
+    }
+    bool positive = b > 0.0;
+    if (b == 0.0) positive = upper[t] > 0.0 && (!(lower[t] < 0.0) || up >= -down);
+    pull[t] = positive ? up : down;
+    bool held = only >= 0 && positive != (only == 0);
+    least[t] = held ? b : positive ? 0.0 : lower[t];
+    most[t] = held ? b : positive ? upper[t] : 0.0;
 }
 
 // Which samples enter a sweep, in the order of neighbours: flags[0] of those that should grow,
 // flags[1] of those that should shrink; score is their violation.
-extern "C" __global__ void mark(const double* beta, const double* residual, const double* lower,
+extern "C" __global__ void mark(const double* beta, const double* pulls, const double* lower,
                                 const double* upper, const long long* order, long long n,
-                                double intercept, double threshold, double bonus, double spread,
-                                double* score, int* flags) {
+                                double threshold, double bonus, double spread, double* score,
+                                int* flags) {
     long long at = blockIdx.x * (long long)blockDim.x + threadIdx.x;
     if (at >= n) return;
     long long t = order[at];
     bool can_grow = beta[t] < upper[t], can_shrink = beta[t] > lower[t];
-    double pull = residual[t] - intercept, size = fabs(pull);
+    double pull = pulls[t], size = fabs(pull);
     bool grows = pull >= 0;
     double violation = (grows ? can_grow : can_shrink) ? size : -size;
     if (can_grow && can_shrink) violation += bonus;
@@ -153,8 +196,8 @@ struct Offer {
 template <typename T>
 __global__ void __launch_bounds__(512)
     pair_steps(const T* blocks, const long long* index, const double* betas,
-               const double* residuals, const double* lowers, const double* uppers, int m,
-               double intercept, float relative, float least_tolerance, int max_steps,
+               const double* pulls, const double* lowers, const double* uppers, int m,
+               float relative, float least_tolerance, int max_steps,
                double* change) {
     __shared__ Offer<T> growing[16], shrinking[16];
     __shared__ float lows[16];
@@ -174,7 +217,7 @@ __global__ void __launch_bounds__(512)
         beta[p] = used ? betas[sample] : 0.0;
         lower[p] = used ? lowers[sample] : 0.0;
         upper[p] = used ? uppers[sample] : 0.0;
-        residual[p] = used ? T(residuals[sample] - intercept) : T(0);
+        residual[p] = used ? T(pulls[sample]) : T(0);
         diagonal[p] = used ? K[(long long)(t * OWN + p) * m + t * OWN + p] : T(0);
     }
     float tolerance = 0.0f;
@@ -257,27 +300,59 @@ __global__ void __launch_bounds__(512)
     }
 }
 
-// products[b, c] = sum over the samples s of working set b of change * K[s, c], summed up in double.
-// One thread per column; whether a sample has moved is the same question for all threads.
-template <typename T>
-__global__ void block_products(const T* K, long long n, const long long* index,
-                               const double* change, int m, double* products) {
-    long long column = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (column >= n) return;
-    const long long* members = index + blockIdx.y * (long long)m;
-    const double* moves = change + blockIdx.y * (long long)m;
-    double sum = 0.0;
-#pragma unroll 8
-    for (int s = 0; s < m; ++s) {
-        double move = moves[s];
-        if (move != 0.0) sum += move * double(K[members[s] * n + column]);
+// The samples of each working set that have moved, in their order: which, by how much, how many.
+// One warp per set.
+extern "C" __global__ void moved_samples(const long long* index, const double* change, int m,
+                                         long long* samples, double* moves, int* counts) {
+    long long first = blockIdx.x * (long long)m;
+    int lane = threadIdx.x, count = 0;
+    for (int s = lane; s < m; s += 32) {  // m is a multiple of 32
+        double move = change[first + s];
+        unsigned moved = __ballot_sync(0xffffffffu, move != 0.0);
+        if (move != 0.0) {
+            int place = count + __popc(moved & ((1u << lane) - 1u));
+            samples[first + place] = index[first + s];
+            moves[first + place] = move;
+        }
+        count += __popc(moved);
     }
-    products[blockIdx.y * n + column] = sum;
+    if (lane == 0) counts[blockIdx.x] = count;
 }
 
-// out[c, b] = change[b] . products[c, index[b]], and in the last column change[c] . residual.
+// products[b, c] = sum over the samples s of working set b that have moved of move * K[s, c],
+// summed up in double. A thread has COLUMNS columns, so that enough values are on their way from
+// memory at any time.
+const int COLUMNS = 4;
+template <typename T>
+__global__ void block_products(const T* K, long long n, const long long* samples,
+                               const double* moves, const int* counts, int m, double* products) {
+    long long first = blockIdx.x * (long long)(blockDim.x * COLUMNS) + threadIdx.x;
+    const long long* rows = samples + blockIdx.y * (long long)m;
+    const double* by = moves + blockIdx.y * (long long)m;
+    int count = counts[blockIdx.y];
+    long long column[COLUMNS];
+    double sum[COLUMNS];
+#pragma unroll
+    for (int k = 0; k < COLUMNS; ++k) {
+        column[k] = first + k * blockDim.x;
+        if (column[k] >= n) column[k] = n - 1;  // read, and not written
+        sum[k] = 0.0;
+    }
+#pragma unroll 4
+    for (int s = 0; s < count; ++s) {
+        const T* row = K + rows[s] * n;
+        double move = by[s];
+#pragma unroll
+        for (int k = 0; k < COLUMNS; ++k) sum[k] += move * double(row[column[k]]);
+    }
+#pragma unroll
+    for (int k = 0; k < COLUMNS; ++k)
+        if (first + k * blockDim.x < n) products[blockIdx.y * n + column[k]] = sum[k];
+}
+
+// out[c, b] = change[b] . products[c, index[b]], and in the last column change[c] . pull.
 // One warp per value.
-extern "C" __global__ void couplings(const double* residual, const long long* index,
+extern "C" __global__ void couplings(const double* pulls, const long long* index,
                                      const double* change, const double* products, long long n,
                                      int m, double* out) {
     int count = gridDim.y, b = blockIdx.x, c = blockIdx.y;
@@ -287,7 +362,7 @@ extern "C" __global__ void couplings(const double* residual, const long long* in
         double move = change[set * (long long)m + s];
         if (move != 0.0) {
             long long sample = index[set * (long long)m + s];
-            sum += move * (b < count ? products[c * n + sample] : residual[sample]);
+            sum += move * (b < count ? products[c * n + sample] : pulls[sample]);
         }
     }
     sum = warp_sum(sum);

@@ -14,7 +14,7 @@ _LEAST_CURVATURE = 1e-12
 def pair_steps(K, residual, beta, lower, upper, relative, tolerance, max_steps):
     """Second-order SMO steps (Fan, Chen and Lin, 2005); β and residual are overwritten.
 
-    The residual is that less the intercept. Pairs are chosen in float32, as on a GPU.
+    The residual is that less the multiplier of its sum. Pairs are chosen in float32, as on a GPU.
     """
     m = beta.size
     for number in range(max_steps):

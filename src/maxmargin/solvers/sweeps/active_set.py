@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from maxmargin.problem import nearest_feasible
-from maxmargin.solvers.sweeps.backend import Array, Backend, Variables
+from maxmargin.solvers.sweeps.backend import Backend
 from maxmargin.solvers.sweeps.factor import PanelCholesky, factorise
+from maxmargin.solvers.sweeps.pieces import Array, Variables
 
 # Exchanges of all samples on the wrong side that may pass without fewer of them; after that one
 # sample at a time is exchanged, which cannot cycle (Júdice and Pires, 1994).
@@ -41,11 +42,12 @@ class Matrix:
 class FreeSystem:
     """The linear system of the free samples, by the factor of a set of samples that holds them.
 
-    With the samples H of the factor at their bounds, stationarity (K + μI)Δ + b·1 + λ = r gives
-    LᵀΔ = u − b·w − Yλ with u = L⁻¹r, w = L⁻¹1 and Y = L⁻¹E_H, the columns of the
-    identity at H. The conditions Δ_H = bound − β_H and ΣΔ = given are then a system in
-    λ and b whose matrix is the Gram matrix of [Y w]: one triangular solution per sample
-    that leaves the free ones, where a new factor would take a cube.
+    With the samples H of the factor at their bounds, stationarity (K + μI)Δ + Ab + λ = r gives
+    LᵀΔ = u − Wb − Yᵀλ with u = L⁻¹r, W = L⁻¹A and Y = (L⁻¹E_H)ᵀ. A has a column per sum of β,
+    with ones at its samples, and E_H has the columns of the identity at H. The conditions
+    Δ_H = bound − β_H and AᵀΔ = given are then a system in λ and b whose matrix is the Gram
+    matrix of [Yᵀ W]: one triangular solution per sample that leaves the free ones, where a new
+    factor would take a cube.
 
     Vectors and sets are on the host, matrices on the device.
     """
@@ -62,7 +64,8 @@ class FreeSystem:
         self._fixed = np.zeros(0, np.int64)  # places in the factor, in the order of Y
         self._Y = self.xp.zeros((0, len(self.members)))
         self._gram = self.xp.zeros((0, 0))
-        self._w: Array = None
+        self._groups = np.zeros(0, np.int64)
+        self._W: Array = None
 
     def cover(self, free: np.ndarray, n: int) -> bool:
         """Let the factor cover the free samples, and maybe others; False where that fails."""
@@ -86,47 +89,59 @@ class FreeSystem:
         return self._factor is not None
 
     def solve(
-        self, right: np.ndarray, fixed: np.ndarray, goal: np.ndarray, total: float
-    ) -> tuple[np.ndarray, float] | None:
-        """Δ of the members and the intercept b, or None.
+        self, right: np.ndarray, fixed: np.ndarray, goal: np.ndarray, groups: np.ndarray,
+        totals: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
+        """Δ of the members and the multiplier b of each sum, or None.
 
         Parameters
         ----------
         right : r of the members
         fixed, goal : places of members that are at a bound, and their Δ
-        total : the sum of Δ
+        groups : the number of the sum that each member belongs to
+        totals : the sums of Δ
         """
         assert self._factor is not None
         backend = self.backend
-        if self._w is None:
-            self._w = self._factor.forward(backend.asarray(np.ones((len(right), 1))))
-        u, w = self._factor.forward(backend.asarray(right[:, None])), self._w
+        u = self._factor.forward(backend.asarray(right[:, None]))
+        W = self._sums(groups, len(totals))
         rows = self._rows(fixed)
-        across, along = float((w.T @ w)[0, 0]), float((w.T @ u)[0, 0]) - total
-        multipliers = np.zeros((len(self._fixed), 2))
+        # A sum whose members are all at a bound has no multiplier.
+        used = np.bincount(np.delete(groups, fixed), minlength=len(totals)) > 0
+        across, along = backend.to_host(W.T @ W), backend.to_host(W.T @ u)[:, 0] - totals
+        multipliers = np.zeros((len(self._fixed), 1 + len(totals)))
         if len(fixed):
-            by_u, by_w = (
-                backend.to_host(self._Y @ u)[rows, 0],
-                backend.to_host(self._Y @ w)[rows, 0],
-            )
+            by_u, by_w = backend.to_host(self._Y @ u)[rows], backend.to_host(self._Y @ W)[rows]
             solved = self.backend.solve_definite(
-                self._gram, rows, np.stack([by_u - goal, by_w], axis=1)
+                self._gram, rows, np.concatenate([by_u - goal[:, None], by_w], axis=1)
             )
             if solved is None:
                 return None
-            across -= float(by_w @ solved[:, 1])
-            along -= float(by_w @ solved[:, 0])
+            across = across - by_w.T @ solved[:, 1:]
+            along = along - by_w.T @ solved[:, 0]
             multipliers[rows] = solved
-        if not across > 0.0:  # every sample is at a bound, to rounding
+        intercepts = np.zeros(len(totals))
+        part = across[np.ix_(used, used)]
+        if not used.any() or not (np.linalg.eigvalsh(part) > 0.0).all():  # to rounding
             return None
-        intercept = along / across
-        left = u - w * intercept
+        intercepts[used] = np.linalg.solve(part, along[used])
+        left = u - W @ backend.asarray(intercepts[:, None])
         if len(fixed):
-            pulls = multipliers[:, :1] - intercept * multipliers[:, 1:]
+            pulls = multipliers[:, :1] - multipliers[:, 1:] @ intercepts[:, None]
             left = left - self._Y.T @ backend.asarray(pulls)
         change = backend.to_host(self._factor.backward(left))[:, 0].copy()
         change[fixed] = goal
-        return change, intercept
+        return change, intercepts
+
+    def _sums(self, groups: np.ndarray, count: int) -> Array:
+        """W = L⁻¹A."""
+        known = self._W is not None and self._W.shape[1] == count
+        if not known or not np.array_equal(groups, self._groups):
+            assert self._factor is not None
+            columns = (groups[:, None] == np.arange(count)).astype(np.float64)
+            self._W = self._factor.forward(self.backend.asarray(columns))
+            self._groups = groups
+        return self._W
 
     def _rows(self, fixed: np.ndarray) -> np.ndarray:
         """Rows of Yᵀ of these places; new ones are computed."""
@@ -136,9 +151,13 @@ class FreeSystem:
         new = fixed[row[fixed] < 0]
         if len(new):
             assert self._factor is not None
-            fresh = self._factor.unit_rows(new)
-            self._Y = self.xp.concatenate([self._Y, fresh])
-            self._gram = self._Y @ self._Y.T
+            fresh, xp = self._factor.unit_rows(new), self.xp
+            across = self._Y @ fresh.T
+            self._gram = xp.concatenate([
+                xp.concatenate([self._gram, across], axis=1),
+                xp.concatenate([across.T, fresh @ fresh.T], axis=1),
+            ])  # fmt: skip
+            self._Y = xp.concatenate([self._Y, fresh])
             row[new] = len(self._fixed) + np.arange(len(new))
             self._fixed = np.concatenate([self._fixed, new])
         return row[fixed]
@@ -147,13 +166,14 @@ class FreeSystem:
 def newton_change(
     system: FreeSystem,
     at: Variables,
+    groups: np.ndarray,
     samples: np.ndarray,
     side: np.ndarray,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> tuple[np.ndarray, np.ndarray, bool] | None:
     """The change Δ of some samples that minimises ½Δᵀ(K + μI)Δ − residualᵀΔ, and KΔ of all.
 
-    Subject to lower ≤ β + Δ ≤ upper and ΣΔ = 0. With some samples held at a bound, the
+    Subject to lower ≤ β + Δ ≤ upper and ΣΔ = 0 in every group. With some samples held at a bound, the
     others follow from a linear system; then samples whose multiplier pulls inwards
     become free, and samples that Δ puts beyond a bound are held there, until
     neither happens (block principal pivoting).
@@ -161,13 +181,14 @@ def newton_change(
     Parameters
     ----------
     at : β, bounds and residual of all samples, on the host
+    groups : the number of the sum that each of them belongs to
     samples : the samples that may change
     side : which of them begin at a bound: 1 at the upper, −1 at the lower, 0 for the others
 
     The third value says whether the sets came to rest, so that Δ is the minimum. Returns
     None where the systems cannot be solved or the objective would not decrease.
     """
-    part = at.take(samples)
+    part, groups = at.take(samples), groups[samples]
     place = np.zeros(len(at.beta), np.int64)
     place[samples] = np.arange(len(samples))
     change = products = np.zeros(len(samples))
@@ -176,13 +197,14 @@ def newton_change(
         free = side == 0
         if should_stop() or not free.any() or not system.cover(samples[free], len(at.beta)):
             return None
-        solved = _change_with_held(system, part, samples, side, place[system.members])
+        solved = _change_with_held(system, part, groups, samples, side, place[system.members])
         if solved is None:
             return None
-        change, intercept = solved
+        change, intercepts = solved
         products = system.matrix.product(samples, change)
         # The remaining residual of a held sample is its multiplier.
-        rest = part.residual - products[samples] - system.matrix.ridge * change - intercept
+        rest = part.residual - products[samples] - system.matrix.ridge * change
+        rest -= intercepts[groups]
         target = part.beta + change
         above, below = free & (target > part.upper), free & (target < part.lower)
         inwards = rest * side < 0
@@ -201,14 +223,15 @@ def newton_change(
             last = np.arange(len(samples)) == np.flatnonzero(wrong)[-1]
             above, below, inwards = above & last, below & last, inwards & last
         side = np.where(inwards, 0, np.where(above, 1, np.where(below, -1, side)))
-    found = _decreasing(system, part, samples, change, products)
+    found = _decreasing(system, part, groups, samples, change, products)
     return None if found is None else (*found, settled)
 
 
 def _change_with_held(
-    system: FreeSystem, part: Variables, samples: np.ndarray, side: np.ndarray, inside: np.ndarray
-) -> tuple[np.ndarray, float] | None:
-    """Δ of the samples with some held at their bounds, and the intercept; None without a solution.
+    system: FreeSystem, part: Variables, groups: np.ndarray, samples: np.ndarray, side: np.ndarray,
+    inside: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
+    """Δ of the samples with some held at their bounds, and the multipliers; None without them.
 
     `inside` are the samples that the factor has, as places among `samples`.
     """
@@ -221,24 +244,29 @@ def _change_with_held(
         products = system.matrix.product(samples[change != 0], change[change != 0])
         right = right - products[samples]
     fixed = np.flatnonzero(side[inside])
-    solved = system.solve(right[inside], fixed, goal[inside][fixed], -float(change.sum()))
+    totals = -np.bincount(groups, change, minlength=int(groups.max()) + 1)
+    solved = system.solve(right[inside], fixed, goal[inside][fixed], groups[inside], totals)
     if solved is None:
         return None
-    change[inside], intercept = solved
-    return change, intercept
+    change[inside], intercepts = solved
+    return change, intercepts
 
 
 def _decreasing(
     system: FreeSystem,
     part: Variables,
+    groups: np.ndarray,
     samples: np.ndarray,
     change: np.ndarray,
     products: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """The change made feasible, and as far along it as the objective decreases."""
-    total = float(part.beta.sum())
-    target = nearest_feasible(part.beta + change, part.lower, part.upper, (total,))
-    feasible = target - part.beta
+    feasible = np.zeros(len(change))
+    for group in np.unique(groups):
+        own = np.flatnonzero(groups == group)
+        beta, lower, upper = part.beta[own], part.lower[own], part.upper[own]
+        target = nearest_feasible(beta + change[own], lower, upper, (float(beta.sum()),))
+        feasible[own] = target - beta
     if (feasible != change).any():
         products = system.matrix.product(samples, feasible)
     slope, curvature = float(part.residual @ feasible), float(feasible @ products[samples])

@@ -7,52 +7,11 @@ rarely done, and against the methods below for what must be fast.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
-# An array of the backend: NumPy's, or CuPy's.
-Array = Any
-
-
-@dataclass(frozen=True)
-class State:
-    """Where a solve stands: LIBSVM's violation, the intercept, the number of free samples."""
-
-    violation: float
-    intercept: float
-    n_free: int
-
-    @classmethod
-    def of(cls, highest: float, lowest: float, total: float, n_free: float) -> State:
-        """From the highest residual that can grow, the lowest that can shrink, the free ones."""
-        if np.isinf(highest) or np.isinf(lowest):
-            return cls(0.0, 0.0, int(n_free))
-        middle = total / n_free if n_free else 0.5 * (highest + lowest)
-        # Outside the interval of the pair no sample of one side would violate.
-        middle = min(max(middle, min(highest, lowest)), max(highest, lowest))
-        return cls(max(0.0, float(highest - lowest)), float(middle), int(n_free))
-
-
-@dataclass
-class Variables:
-    """β, its bounds and the residual p − Kβ, as arrays of the backend in float64."""
-
-    beta: Array
-    residual: Array
-    lower: Array
-    upper: Array
-
-    def to_host(self, backend: Backend) -> Variables:
-        arrays = (self.beta, self.residual, self.lower, self.upper)
-        return Variables(*(backend.to_host(array) for array in arrays))
-
-    def take(self, index: Array) -> Variables:
-        return Variables(
-            self.beta[index], self.residual[index], self.lower[index], self.upper[index]
-        )
+from maxmargin.solvers.sweeps.pieces import Array, Kink, State, Variables
 
 
 class Backend(ABC):
@@ -127,14 +86,17 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def state(self, at: Variables) -> State:
-        """The maximal violating pair."""
+    def state(self, at: Variables, kink: Kink) -> State:
+        """The maximal violating pair of each sum."""
+
+    @abstractmethod
+    def pieces(self, at: Variables, kink: Kink, state: State, only: int | None) -> Variables:
+        """See `pieces.pieces`; β is the same array. The operations of a sweep take its result."""
 
     @abstractmethod
     def working_sets(
-        self, at: Variables, order: Array, state: State, threshold: float, bonus: float,
-        shift: float,
-    ) -> tuple[Array, int]:  # fmt: skip
+        self, at: Variables, order: Array, threshold: float, bonus: float, shift: float
+    ) -> tuple[Array, int]:
         """Working sets of the samples whose violation is above the threshold, one per row.
 
         Of too many samples those with the largest violations are taken; the second value is how
@@ -148,9 +110,8 @@ class Backend(ABC):
 
     @abstractmethod
     def pair_steps(
-        self, K: Array, at: Variables, index: Array, intercept: float, relative: float,
-        tolerance: float,
-    ) -> Array:  # fmt: skip
+        self, K: Array, at: Variables, index: Array, relative: float, tolerance: float
+    ) -> Array:
         """The change of β by SMO steps within each working set, a row of `index`.
 
         A set is optimised to the `relative` part of its violation, or to the tolerance.
@@ -163,7 +124,7 @@ class Backend(ABC):
 
     @abstractmethod
     def couplings(self, at: Variables, index: Array, change: Array, products: Array) -> np.ndarray:
-        """change[b] · products[c, index[b]] in row c and column b; change · residual last."""
+        """change[b] · products[c, index[b]] in row c and column b; change · pull last."""
 
     @abstractmethod
     def move(

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from maxmargin.kernels.cuda import fast_double, load_cupy
-from maxmargin.kernels.cuda.kernel_matrix import CudaKernelMatrix
-from maxmargin.kernels.cuda.samples import launch
-from maxmargin.solvers.sweeps.backend import Backend, State
+from maxmargin.kernels.cuda.kernel_matrix import BLOCK_VALUES, CudaKernelMatrix
+from maxmargin.kernels.cuda.modules import launch
+from maxmargin.solvers.sweeps.backend import Backend
 from maxmargin.solvers.sweeps.common import (
     DOUBLE_BYTES,
     SCATTER,
@@ -19,6 +19,7 @@ from maxmargin.solvers.sweeps.common import (
     solve_definite,
 )
 from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
+from maxmargin.solvers.sweeps.pieces import State, Variables
 
 # Part of the free memory of the card that a solve may take.
 _SHARE = 0.8
@@ -27,12 +28,12 @@ _THREADS = 256
 _MANY = 40000
 # Samples of a working set that one thread has; OWN in sweeps.cu.
 _SAMPLES_PER_THREAD = 4
+# Columns of a product that one thread has; COLUMNS in sweeps.cu.
+_COLUMNS = 4
 # Systems up to this size are solved by the processor: to start a launch takes longer.
 _SMALL = 256
 # Newton steps of so few samples are done by the processor altogether.
 _HOST_NEWTON = 768
-# Kernel values that are computed at a time.
-_BLOCK_VALUES = 2**27
 # Thread blocks for a product with a matrix in memory.
 _PARTS = 2048
 # Blocks of the first stage of a reduction.
@@ -77,14 +78,12 @@ class CupyBackend(Backend):
             self._buffer = None  # before the next one is taken
             self._buffer = self.cp.empty(size, self.dtype)
         K = self._buffer[:size].reshape(n, n)
-        for start in range(0, n, step := max(1, _BLOCK_VALUES // n)):
-            rows = index[start : start + step]
-            self.kernel.on_card_block(rows, index, self.dtype, out=K[start : start + step])
+        self.kernel.on_card_matrix(index, self.dtype, K)
         return K
 
     def replace(self, K, index, places):
         n = len(K)
-        for start in range(0, len(places), step := max(1, _BLOCK_VALUES // n)):
+        for start in range(0, len(places), step := max(1, BLOCK_VALUES // n)):
             part = places[start : start + step]
             values = self.block(index[part], index)
             launch(
@@ -124,17 +123,32 @@ class CupyBackend(Backend):
         )  # fmt: skip
         return keys
 
-    def state(self, at):
+    def state(self, at, kink):
         cp, n = self.cp, len(at.beta)
-        partial = cp.empty((4, _REDUCING))
+        partial = cp.empty((2, 4, _REDUCING))
         launch(
             "extremes", None, _REDUCING, _THREADS,
-            (at.beta, at.residual, at.lower, at.upper, np.int64(n), partial),
+            (at.beta, at.residual, at.lower, at.upper, np.int64(n), np.float64(kink.epsilon),
+             np.int32(kink.by_sign), partial),
         )  # fmt: skip
-        highest, lowest, total, n_free = cp.asnumpy(partial)
-        return State.of(highest.max(), lowest.min(), total.sum(), n_free.sum())
+        found = [
+            (side[0].max(), side[1].min(), side[2].sum(), side[3].sum())
+            for side in cp.asnumpy(partial)
+        ]
+        return State.of(found, kink.by_sign)
 
-    def working_sets(self, at, order, state, threshold, bonus, shift):
+    def pieces(self, at, kink, state, only):
+        n = len(at.beta)
+        pull, lower, upper = self.cp.empty((3, n))
+        launch(
+            "pieces", None, -(-n // _THREADS), _THREADS,
+            (at.beta, at.residual, at.lower, at.upper, np.int64(n), np.float64(kink.epsilon),
+             np.int32(kink.by_sign), np.float64(state.levels[0]), np.float64(state.levels[-1]),
+             np.int32(-1 if only is None else only), pull, lower, upper),
+        )  # fmt: skip
+        return Variables(at.beta, pull, lower, upper)
+
+    def working_sets(self, at, order, threshold, bonus, shift):
         cp, n = self.cp, len(at.beta)
         most = self.max_blocks * (self.block_size - 2)
         score, flags = cp.empty(n), cp.empty((2, n), np.int32)
@@ -143,8 +157,7 @@ class CupyBackend(Backend):
             launch(
                 "mark", None, -(-n // _THREADS), _THREADS,
                 (at.beta, at.residual, at.lower, at.upper, order, np.int64(n),
-                 np.float64(state.intercept), np.float64(threshold), np.float64(bonus),
-                 np.float64(scatter), score, flags),
+                 np.float64(threshold), np.float64(bonus), np.float64(scatter), score, flags),
             )  # fmt: skip
             ends = cp.cumsum(flags, axis=1, dtype=np.int64)
             growing, shrinking = cp.asnumpy(ends[:, -1]).tolist()
@@ -166,7 +179,7 @@ class CupyBackend(Backend):
         )  # fmt: skip
         return index, n_above
 
-    def pair_steps(self, K, at, index, intercept, relative, tolerance):
+    def pair_steps(self, K, at, index, relative, tolerance):
         cp, (count, m) = self.cp, index.shape
         change = cp.empty((count, m))
         blocks = cp.empty((count, m, m), K.dtype)
@@ -177,17 +190,22 @@ class CupyBackend(Backend):
         launch(
             "pair_steps", K.dtype.char, count, max(32, m // _SAMPLES_PER_THREAD),
             (blocks, index, at.beta, at.residual, at.lower, at.upper, np.int32(m),
-             np.float64(intercept), np.float32(relative), np.float32(tolerance),
-             np.int32(STEPS_PER_SAMPLE * m), change),
+             np.float32(relative), np.float32(tolerance), np.int32(STEPS_PER_SAMPLE * m), change),
         )  # fmt: skip
         return change
 
     def block_products(self, K, index, change):
-        n = len(K)
-        products = self.cp.empty((len(index), n))
+        cp, n, (count, m) = self.cp, len(K), index.shape
+        samples, moves = cp.empty((count, m), np.int64), cp.empty((count, m))
+        counts = cp.empty(count, np.int32)
         launch(
-            "block_products", K.dtype.char, (-(-n // _THREADS), len(index)), _THREADS,
-            (K, np.int64(n), index, change, np.int32(index.shape[1]), products),
+            "moved_samples", None, count, 32,
+            (index, change, np.int32(m), samples, moves, counts),
+        )  # fmt: skip
+        products = cp.empty((count, n))
+        launch(
+            "block_products", K.dtype.char, (-(-n // (_THREADS * _COLUMNS)), count), _THREADS,
+            (K, np.int64(n), samples, moves, counts, np.int32(m), products),
         )  # fmt: skip
         return products
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from maxmargin.problem import snap_to_bounds
 from maxmargin.solvers.sweeps.active_set import FreeSystem, Matrix, newton_change
-from maxmargin.solvers.sweeps.backend import Array, Backend, State, Variables
+from maxmargin.solvers.sweeps.backend import Backend
 from maxmargin.solvers.sweeps.combine import step_lengths
 from maxmargin.solvers.sweeps.partition import landmarks_of, neighbour_order
+from maxmargin.solvers.sweeps.pieces import Array, Kink, State, Variables, groups_of, pieces
 
 # Orders of neighbours that are used in turn, and sweeps with each before the next.
 _ORDERS = 4
@@ -56,6 +57,7 @@ class MatrixRun:
     Attributes
     ----------
     at : β, bounds and residual; changed in place
+    kink : what is not smooth at β = 0
     scale : the mean diagonal of K, by which the proximal term is measured
     proximal : the proximal term of the first Newton step
     large : what counts as a large violation
@@ -67,13 +69,14 @@ class MatrixRun:
         backend: Backend,
         K: Array,
         at: Variables,
+        kink: Kink,
         rng: np.random.Generator,
         should_stop: Callable[[], bool],
         scale: float = 1.0,
         proximal: float = FIRST_PROXIMAL,
         large: float = 1.0,
     ):
-        self.backend, self.K, self.at = backend, K, at
+        self.backend, self.K, self.at, self.kink = backend, K, at, kink
         self.n = len(K)
         self.n_sweeps = self.n_newton = 0
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -95,7 +98,7 @@ class MatrixRun:
         return self._worked or self._proximal
 
     def state(self) -> State:
-        return self.backend.state(self.at)
+        return self.backend.state(self.at, self.kink)
 
     def begin(self) -> None:
         """Go on from other values of β and the residual: sweeps come first again."""
@@ -122,12 +125,13 @@ class MatrixRun:
 
     def _sweep(self, state: State, tol: float) -> bool:
         """Optimise many working sets at once, and go as far as they agree."""
-        backend, at = self.backend, self.at
+        backend, now, kink = self.backend, self.at, self.kink
         self.n_sweeps += 1
+        at = backend.pieces(now, kink, state, state.worst if kink.by_sign else None)
         least, bonus = self._least * state.violation, BONUS_OF_FREE * state.violation
         shift = self._rng.random()
-        index, self._n_chosen = backend.working_sets(at, self._order(), state, least, bonus, shift)
-        change = backend.pair_steps(self.K, at, index, state.intercept, _INNER_TOLERANCE, 0.3 * tol)
+        index, self._n_chosen = backend.working_sets(at, self._order(), least, bonus, shift)
+        change = backend.pair_steps(self.K, at, index, _INNER_TOLERANCE, 0.3 * tol)
         products = backend.block_products(self.K, index, change)
         both = backend.couplings(at, index, change, products)
         lengths = step_lengths(np.ascontiguousarray(both[:, :-1]), both[:, -1].copy())
@@ -136,7 +140,8 @@ class MatrixRun:
         self._least = LEAST_VIOLATION if lengths.any() else 0.0
         if not lengths.any():
             return False
-        backend.move(at, index, change, products, lengths)
+        moved = Variables(now.beta, now.residual, at.lower, at.upper)
+        backend.move(moved, index, change, products, lengths)
         return True
 
     def _order(self) -> Array:
@@ -194,13 +199,13 @@ class MatrixRun:
         self._wanted = min(2.0 * max(0.5, self._wanted), _LONGEST_WAIT)
 
     def _newton_problem(self, state: State) -> tuple[Variables, np.ndarray, np.ndarray] | None:
-        """The variables on the host, the samples that are to change, and which are at a bound.
+        """The pieces on the host, the samples that are to change, and which are at a bound.
 
         None where the step would cost far more than was spent on sweeps.
         """
-        at = self.at.to_host(self.backend)
+        at = pieces(self.at.to_host(self.backend), self.kink, state)
         can_grow, can_shrink = at.beta < at.upper, at.beta > at.lower
-        pull = at.residual - state.intercept
+        pull = at.residual
         free, violating = can_grow & can_shrink, np.where(pull > 0, can_grow, can_shrink)
         wanted = free | (violating & (np.abs(pull) > LEAST_VIOLATION * state.violation))
         count = int(np.count_nonzero(wanted))
@@ -221,7 +226,8 @@ class MatrixRun:
             ridge = self._proximal * self._scale
             matrix = Matrix(partial(self._block, algebra, ridge), self._product, ridge)
             self._system = FreeSystem(algebra, matrix, self._should_stop)
-        found = newton_change(self._system, at, samples, side, self._should_stop)
+        groups = groups_of(at, self.kink)
+        found = newton_change(self._system, at, groups, samples, side, self._should_stop)
         if found is None:
             return False
         change, products, settled = found
@@ -229,7 +235,7 @@ class MatrixRun:
         target = np.clip(part.beta + change, part.lower, part.upper)
         beta[samples] = snap_to_bounds(target, part.lower, part.upper)
         self.at.beta[:] = self.backend.asarray(beta)
-        self.at.residual[:] = self.backend.asarray(at.residual - products)
+        self.at.residual -= self.backend.asarray(products)
         return settled
 
     def _block(

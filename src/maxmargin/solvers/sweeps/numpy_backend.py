@@ -6,9 +6,10 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
 
 from maxmargin.kernels.interface import KernelMatrix
+from maxmargin.optimality import extremes
 from maxmargin.parallel import blas_threads, run_blocks
 from maxmargin.solvers.sweeps._pair_steps import pair_steps
-from maxmargin.solvers.sweeps.backend import Backend, State
+from maxmargin.solvers.sweeps.backend import Backend
 from maxmargin.solvers.sweeps.common import (
     DOUBLE_BYTES,
     SNAP,
@@ -17,6 +18,7 @@ from maxmargin.solvers.sweeps.common import (
     scatter,
     solve_definite,
 )
+from maxmargin.solvers.sweeps.pieces import State, pieces
 
 # Rows of a matrix that are computed at a time.
 _ROWS = 512
@@ -84,19 +86,16 @@ class NumpyBackend(Backend):
         least = away[nearest, np.arange(rows.shape[1])]
         return places[nearest] + 0.5 + 0.5 * least / (1.0 + np.abs(least))
 
-    def state(self, at):
-        can_grow, can_shrink = at.beta < at.upper, at.beta > at.lower
-        free = can_grow & can_shrink
-        return State.of(
-            np.max(at.residual, where=can_grow, initial=-np.inf),
-            np.min(at.residual, where=can_shrink, initial=np.inf),
-            np.sum(at.residual, where=free),
-            float(np.count_nonzero(free)),
-        )
+    def state(self, at, kink):
+        found = extremes(at.beta, at.residual, at.lower, at.upper, kink.epsilon, kink.by_sign)
+        return State.of(found, kink.by_sign)
 
-    def working_sets(self, at, order, state, threshold, bonus, shift):
+    def pieces(self, at, kink, state, only):
+        return pieces(at, kink, state, only)
+
+    def working_sets(self, at, order, threshold, bonus, shift):
         can_grow, can_shrink = at.beta < at.upper, at.beta > at.lower
-        pull = at.residual - state.intercept
+        pull = at.residual
         grows = pull >= 0.0
         score = np.where(np.where(grows, can_grow, can_shrink), np.abs(pull), -np.abs(pull))
         score[can_grow & can_shrink] += bonus
@@ -119,15 +118,15 @@ class NumpyBackend(Backend):
             first += -(-m // count)
         return index, n_above
 
-    def pair_steps(self, K, at, index, intercept, relative, tolerance):
+    def pair_steps(self, K, at, index, relative, tolerance):
         change = np.zeros(index.shape)
 
         def optimise(b: int) -> None:
             members = index[b][index[b] >= 0]
             old, beta = at.beta[members], at.beta[members].copy()
             pair_steps(
-                K[np.ix_(members, members)].astype(np.float64), at.residual[members] - intercept,
-                beta, at.lower[members], at.upper[members], relative, tolerance,
+                K[np.ix_(members, members)].astype(np.float64), at.residual[members], beta,
+                at.lower[members], at.upper[members], relative, tolerance,
                 STEPS_PER_SAMPLE * len(members),
             )  # fmt: skip
             change[b, index[b] >= 0] = beta - old

@@ -11,7 +11,7 @@ from maxmargin.optimality import Certificate, certify
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Status
-from maxmargin.solvers.sweeps.backend import Array, Backend, State, Variables
+from maxmargin.solvers.sweeps.backend import Backend
 from maxmargin.solvers.sweeps.matrix_run import (
     BONUS_OF_FREE,
     FIRST_PROXIMAL,
@@ -19,6 +19,7 @@ from maxmargin.solvers.sweeps.matrix_run import (
     MatrixRun,
 )
 from maxmargin.solvers.sweeps.partition import landmarks_of, neighbour_order
+from maxmargin.solvers.sweeps.pieces import Array, Kink, State, Variables, pieces
 
 # Part of the memory that the kernel matrix of the samples in memory may take.
 _SHARE_OF_MATRIX = 0.65
@@ -54,6 +55,7 @@ class SweepRun:
         self.problem, self.tol, self.monitor = problem, run.tol, run.monitor
         self.backend = backend
         self.linear = backend.asarray(problem.linear)
+        self.kink = Kink(problem.epsilon, problem.by_sign)
         beta = run.initial_beta(problem)
         self.at = Variables(
             backend.asarray(beta),
@@ -69,6 +71,7 @@ class SweepRun:
         self._members: np.ndarray = np.zeros(0, np.int64)  # which these are
         self._index: Array = None  # the same on the device
         self._scale = problem.kernel.scale
+        self._large = float(np.abs(problem.linear).max(initial=0.0))
         itemsize = backend.dtype.itemsize
         most = np.sqrt(_SHARE_OF_MATRIX * backend.free_bytes() / itemsize)
         self.in_memory = min(problem.n, max(_LEAST_IN_MEMORY, int(most)))
@@ -127,7 +130,9 @@ class SweepRun:
             self.refresh()
         best, lowest, failures = np.inf, np.inf, 0
         while True:
-            state = self.backend.state(self.at)
+            state = self.backend.state(self.at, self.kink)
+            # Without targets or labels in p, large is what the first violation is.
+            self._large = self._large or 0.5 * state.violation
             if state.violation <= self.tol:
                 if self.exact:
                     return Status.CONVERGED
@@ -212,10 +217,9 @@ class SweepRun:
         self._index, self._members = backend.asarray(members), members.copy()
         K = backend.matrix(self._index)
         self.n_matrices += 1
-        large = float(np.abs(self.problem.linear).max(initial=0.0))
         self._inner = MatrixRun(
-            backend, K, self.at.take(self._index), self._rng, self._stopped, self._scale, proximal,
-            large,
+            backend, K, self.at.take(self._index), self.kink, self._rng, self._stopped, self._scale,
+            proximal, self._large,
         )  # fmt: skip
 
     def _exchange(self, members: np.ndarray, near: np.ndarray) -> None:
@@ -260,9 +264,9 @@ class SweepRun:
         candidates = self._candidates
         if len(candidates) <= min(self.in_memory, _LEAST_PART):
             return candidates, np.ones(len(candidates), bool), len(candidates)
-        at = self.at.to_host(self.backend).take(candidates)
+        at = pieces(self.at.to_host(self.backend).take(candidates), self.kink, state)
         can_grow, can_shrink = at.beta < at.upper, at.beta > at.lower
-        pull = at.residual - state.intercept
+        pull = at.residual
         score = np.maximum(np.where(can_grow, pull, -np.inf), np.where(can_shrink, -pull, -np.inf))
         few = 2 * state.n_free <= self.in_memory
         score[can_grow & can_shrink] += (1.0 if few else BONUS_OF_FREE) * state.violation
@@ -280,12 +284,20 @@ class SweepRun:
             # Exact for a quadratic function: the mean of the slopes before and after, times the
             # change.
             gain = 0.5 * float((inner.at.beta - old_beta) @ (old_residual + inner.at.residual))
+            gain -= self._tube_of(inner.at.beta) - self._tube_of(old_beta)
             return state.violation, objective - gain, beta, state.intercept
 
         return self.monitor.observe(self.n_iter, now)
 
     def _objective(self) -> float:
-        return -0.5 * float(self.at.beta @ (self.linear + self.at.residual))
+        at = self.at
+        return -0.5 * float(at.beta @ (self.linear + at.residual)) + self._tube_of(at.beta)
+
+    def _tube_of(self, beta: Array) -> float:
+        """ε‖β‖₁; on the device as a product of β with its signs."""
+        if not self.kink.epsilon:
+            return 0.0
+        return self.kink.epsilon * float(beta @ self.backend.xp.sign(beta))
 
     def _stopped(self) -> bool:
         return self.monitor.should_stop(self.n_iter) is not None

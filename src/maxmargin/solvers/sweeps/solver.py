@@ -12,7 +12,7 @@ from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
-from maxmargin.solvers.base import Solver
+from maxmargin.solvers.base import FORMULATIONS, Capabilities, Solver
 from maxmargin.solvers.decomposition import Decomposition
 from maxmargin.solvers.sweeps.backend import Backend
 from maxmargin.solvers.sweeps.cupy_backend import CupyBackend
@@ -32,6 +32,7 @@ class Sweeps(Solver):
     """
 
     name = "sweeps"
+    capabilities = Capabilities(formulations=FORMULATIONS)
 
     def __init__(self, device: str = "cpu", memory: int | None = None):
         if device not in ("cpu", "cuda"):
