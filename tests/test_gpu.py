@@ -11,12 +11,12 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import make_classification
 
 import oracle
-from maxmargin import SVC
+from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.kernels.cuda import problem_with_cuda
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.solvers.sweeps.pieces import Kink, Variables
 from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
+from maxmargin.solvers.sweeps.pieces import Kink, Variables
 
 pytestmark = [
     pytest.mark.gpu,
@@ -56,7 +56,7 @@ def matrices(X, kernel="rbf"):
 
 @every_kernel
 @precisions
-@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 1), (33, 5), (700, 33)])
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 1), (33, 5), (700, 33), (300, 128), (300, 129)])
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 def test_blocks_and_products(kernel, dtype, atol, n, d, container):
     X = np.random.default_rng(n).normal(size=(n, d)) / np.sqrt(d)
@@ -76,6 +76,40 @@ def test_blocks_and_products(kernel, dtype, atol, n, d, container):
     assert_allclose(subset.block(np.array([0]), dtype=np.float64), expected[-1:, -1:], atol=1e-12)
 
 
+@every_kernel
+@precisions
+@pytest.mark.parametrize("n", [1, 63, 64, 129, 500])
+@pytest.mark.parametrize("with_tiles", [True, False])
+def test_whole_matrix_of_samples(kernel, dtype, atol, n, with_tiles, monkeypatch):
+    """Where it is computed by tiles, half of it is copied, and every value is written once."""
+    import cupy as cp
+
+    from maxmargin.kernels.cuda import tiles
+
+    monkeypatch.setattr(tiles, "_MOST_FEATURES", 128 if with_tiles else 0)
+    X = np.random.default_rng(n).normal(size=(n, 7)) / np.sqrt(7)
+    ours, _ = matrices(X, kernel)
+    index = np.random.default_rng(0).permutation(n)
+    out = cp.full((n, n), cp.nan, dtype)
+    ours.on_card_matrix(cp.asarray(index), dtype, out)
+    expected = oracle.kernel_values(X, X, **KERNELS[kernel])[np.ix_(index, index)]
+    assert_allclose(out.get(), expected, atol=atol)
+    assert_array_equal(out.get(), out.get().T)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_])
+@pytest.mark.parametrize("rows", [0, 1, 6, 7, 8, 23])
+def test_uploads_arrive_as_they_are(dtype, rows, monkeypatch):
+    from maxmargin.kernels.cuda import transfer
+
+    monkeypatch.setattr(transfer, "_PLAIN_BYTES", 0)
+    monkeypatch.setattr(transfer, "_BUFFER_BYTES", 64)
+    values = np.random.default_rng(0).integers(0, 2, (rows, 3)).astype(dtype)
+    arrived = transfer.upload(values)
+    assert arrived.dtype == dtype and arrived.shape == values.shape
+    assert_array_equal(arrived.get(), values)
+
+
 def test_nothing_to_multiply():
     ours, _ = matrices(samples(10)[0])
     empty = np.zeros(0, np.int64)
@@ -93,7 +127,10 @@ def test_values_far_from_the_origin_keep_their_digits():
 # The operations of the solver.
 
 
-def twins(n, dtype, block_size=64, kink=Kink()):
+SMOOTH = Kink()
+
+
+def twins(n, dtype, block_size=64, kink=SMOOTH):
     """The same operations and the same point on the processor and on the card."""
     import cupy as cp
 
@@ -107,7 +144,7 @@ def twins(n, dtype, block_size=64, kink=Kink()):
     rng, C = np.random.default_rng(0), 2.0
     beta = C * y * rng.choice([0.0, 0.3, 1.0], n)
     lower, upper = np.minimum(0.0, C * y), np.maximum(0.0, C * y)
-    if kink != Kink():
+    if kink != SMOOTH:
         lower, upper = np.full(n, -C), np.full(n, C)
     at = Variables(beta, y - K @ beta, lower, upper)
     arrays = (at.beta, at.residual, at.lower, at.upper)
@@ -117,7 +154,7 @@ def twins(n, dtype, block_size=64, kink=Kink()):
 
 @precisions
 @pytest.mark.parametrize(("n", "limit"), [(3, 4), (63, 1), (64, 4), (65, 2), (500, 3), (500, 20)])
-@pytest.mark.parametrize("kink", [Kink(), Kink(epsilon=0.2), Kink(by_sign=True)], ids=str)
+@pytest.mark.parametrize("kink", [SMOOTH, Kink(epsilon=0.2), Kink(by_sign=True)], ids=str)
 def test_a_sweep_operation_by_operation(n, limit, kink, dtype, atol):
     import cupy as cp
 
@@ -206,9 +243,11 @@ def test_matrix_operations(n, dtype, atol):
 def test_matrix_of_chosen_samples_and_exchange_of_some(dtype, atol, monkeypatch):
     import cupy as cp
 
+    from maxmargin.kernels.cuda import kernel_matrix
     from maxmargin.solvers.sweeps import cupy_backend
 
-    monkeypatch.setattr(cupy_backend, "_BLOCK_VALUES", 100)
+    monkeypatch.setattr(cupy_backend, "BLOCK_VALUES", 100)
+    monkeypatch.setattr(kernel_matrix, "BLOCK_VALUES", 100)
     card, _, _, K, _, _ = twins(60, dtype)
     card.dtype = np.dtype(dtype)
     index = np.random.default_rng(0).permutation(60)[:40]
@@ -289,6 +328,67 @@ def test_weights(binary):
     card = SVC(device="cuda", **options).fit(X, y, weights)
     host = SVC(**options).fit(X, y, weights)
     assert_allclose(card.decision_function(X), host.decision_function(X), atol=1e-4)
+
+
+KINDS = [
+    (SVR, {"C": 10.0, "epsilon": 0.1}),
+    (SVR, {"C": 1e3, "epsilon": 0.01}),
+    (NuSVR, {"C": 10.0, "nu": 0.4}),
+    (NuSVC, {"nu": 0.2}),
+    (OneClassSVM, {"nu": 0.1}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+@pytest.mark.parametrize("n", [120, 2500])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_other_kinds(kind, options, n, weighted):
+    """Optimal by the certificate of the processor, and the same model as there."""
+    import cupy as cp
+
+    X, labels = samples(n)
+    y = labels if kind is NuSVC else X[:, 0] ** 2 + 0.3 * X[:, 1]
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, n) if weighted else None
+    options = {"gamma": 0.3, "tol": 1e-4, **options}
+    card = kind(device="cuda", **options).fit(X, y, weights)
+    host = kind(**options).fit(X, y, weights)
+    assert (card.fit_report_.status, card.fit_report_.solver) == ("converged", "sweeps")
+    assert_allclose(card.fit_report_.objective, host.fit_report_.objective, rtol=1e-4)
+    method = "predict" if kind in (SVR, NuSVR) else "decision_function"
+    values, expected = getattr(card, method)(X), getattr(host, method)(X)
+    assert_allclose(values, expected, atol=2e-2 * np.abs(expected).max())
+    on_card = getattr(card, method)(cp.asarray(X))
+    assert isinstance(on_card, cp.ndarray)
+    assert_array_equal(on_card.get(), values)
+
+
+def test_kinds_train_on_arrays_of_the_card():
+    import cupy as cp
+
+    X, y = samples(200)
+    there = SVR(device="cuda").fit(cp.asarray(X), cp.asarray(y))
+    assert_array_equal(there.predict(X), SVR(device="cuda").fit(X, y).predict(X))
+    with pytest.raises(ValueError, match="device='cpu'"):
+        OneClassSVM().fit(cp.asarray(X))
+
+
+@pytest.mark.parametrize("form", ["ovo", "ovr"])
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_predictions_of_many_classes(form, multi_class, monkeypatch):
+    """By blocks of classes and by chunks of rows, as on the processor."""
+    from maxmargin.kernels.cuda import expansion
+
+    if (multi_class, form) == ("ovr", "ovo"):
+        pytest.skip("a model of one against the rest has no pairs")
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(12), 15)
+    X = rng.normal(size=(12, 6))[y] + 0.8 * rng.normal(size=(180, 6))
+    model = SVC(multi_class=multi_class, decision_function_shape=form, tol=1e-5).fit(X, y)
+    values, labels = model.decision_function(X), model.predict(X)
+    monkeypatch.setattr(expansion, "_CHUNK_BYTES", 8 * 66 * 50)
+    model.set_params(device="cuda")
+    assert_allclose(model.decision_function(X), values, atol=1e-9)
+    assert_array_equal(model.predict(X), labels)
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])

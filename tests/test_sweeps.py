@@ -22,11 +22,11 @@ from maxmargin.solvers.sweeps.active_set import (
     Matrix,
     newton_change,
 )
-from maxmargin.solvers.sweeps.pieces import Kink, State, Variables, groups_of
 from maxmargin.solvers.sweeps.combine import step_lengths
 from maxmargin.solvers.sweeps.factor import factorise
 from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
 from maxmargin.solvers.sweeps.partition import landmarks_of, neighbour_order
+from maxmargin.solvers.sweeps.pieces import Kink, State, Variables, groups_of
 
 
 def kernel_of(n, gamma=0.3, seed=0):
@@ -198,9 +198,7 @@ def test_state_is_that_of_the_certificate(kink):
     K, y = kernel_of(50)
     at = kinked_variables(K, 2 * y, 1.0)
     totals = sums_of(at.beta, kink.by_sign)
-    problem = Problem(
-        PrecomputedKernelMatrix(K), 2 * y, at.lower, at.upper, kink.epsilon, totals
-    )
+    problem = Problem(PrecomputedKernelMatrix(K), 2 * y, at.lower, at.upper, kink.epsilon, totals)
     state, certificate = backend_of(K).state(at, kink), certify(problem, at.beta)
     assert_allclose(state.violation, certificate.kkt_violation)
     assert len(state.levels) == len(totals)

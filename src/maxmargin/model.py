@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from maxmargin.kernels.cuda import use_card
-from maxmargin.kernels.cuda.expansion import expansion_on_card
+from maxmargin.kernels.cuda.expansion import decisions_on_card as decisions_on_card
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.tiles import expansion, samples_for
 from maxmargin.kernels.user_values import call_kernel
 
 
 def kernel_expansion(
-    kernel, X, support_vectors, coefficients: np.ndarray, dtype=np.float64, index=None, device="cpu"
+    kernel, X, support_vectors, coefficients: np.ndarray, dtype=np.float64, index=None
 ) -> np.ndarray:
     """Σ_s k(x, x_s) · coefficients[s] for the rows x of X, by tiles of kernel values.
 
@@ -24,7 +23,6 @@ def kernel_expansion(
     coefficients : array of shape (n_support_vectors, n_tasks)
     dtype : precision of the kernel values
     index : which rows of X; None for all
-    device : "cuda" for a GPU, "auto" for one where the values are many; always in float64
     """
     if coefficients.shape[0] == 0:
         return np.zeros((X.shape[0] if index is None else len(index), coefficients.shape[1]))
@@ -36,8 +34,6 @@ def kernel_expansion(
         if both_sparse and X.shape[1] > X.nnz + support_vectors.nnz:
             X, support_vectors = _features_of(support_vectors, X)
         return np.asarray(X @ (support_vectors.T @ coefficients))
-    if index is None and use_card(device, float(X.shape[0]) * len(coefficients)):
-        return expansion_on_card(kernel, X, support_vectors, coefficients)
     basis = samples_for(kernel, support_vectors, dtype)
     return expansion(kernel, X, basis, coefficients, index)
 

@@ -125,12 +125,14 @@ class RegressionData:
     targets : what is to be predicted, in float64; None where there is nothing to predict
     costs : C of each sample, its weight included
     sample_weights : the user's weights, None where they are all the same
+    on_card : X as an array of CuPy, where it came from a GPU
     """
 
     X: object
     targets: np.ndarray | None
     costs: np.ndarray
     sample_weights: np.ndarray | None
+    on_card: object = None
 
     @property
     def n(self) -> int:
@@ -139,6 +141,11 @@ class RegressionData:
 
 def validate_regression_data(estimator, X, y, sample_weight) -> RegressionData:
     """Check X, y and the weights for a fit without classes; y may be "no_validation"."""
+    on_card = card_array(X)
+    if on_card is not None:
+        check_on_card(estimator.device)
+        X, y, sample_weight = (_to_host(values) for values in (on_card, y, sample_weight))
+        return replace(validate_regression_data(estimator, X, y, sample_weight), on_card=on_card)
     targets, has_targets = None, not isinstance(y, str)
     if callable(estimator.kernel):
         if has_targets:

@@ -7,7 +7,7 @@ the order of the classes. One-vs-rest has one coefficient per class.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -201,6 +201,26 @@ def coefficients_by_task(dual_coef, n_support: np.ndarray) -> sp.csr_array:
     n_tasks = n_classes * (n_classes - 1) // 2
     shape = n_tasks, dual_coef.shape[1]
     return sp.csr_array((entries.data, (pair_number(first, second, n_classes), vector)), shape)
+
+
+def blocks_of_classes(
+    dual_coef: np.ndarray, n_support: np.ndarray, n_tasks: int
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """The coefficients of the binary decision functions, class by class.
+
+    For the support vectors of each class their slice, their coefficients, of shape (n_vectors,
+    n_classes − 1), and the pairs that these are for. Else one block for all tasks.
+    """
+    n_classes = len(n_support)
+    if n_tasks == 1 or dual_coef.shape[0] != n_classes - 1:
+        yield slice(0, dual_coef.shape[1]), dual_coef.T, np.arange(n_tasks)
+        return
+    ends = np.concatenate([[0], np.cumsum(n_support)])
+    for own in range(n_classes):
+        other = np.delete(np.arange(n_classes), own)
+        tasks = pair_number(np.minimum(own, other), np.maximum(own, other), n_classes)
+        part = slice(int(ends[own]), int(ends[own + 1]))
+        yield part, dual_coef[:, part].T, tasks
 
 
 def pair_number(first, second, n_classes: int):

@@ -86,6 +86,7 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         n_jobs: int | None = None,
         warm_start: bool = False,
         time_limit: float | None = None,
+        device: str = "cpu",
     ) -> None:
         self.nu = nu
         self.kernel = kernel
@@ -107,6 +108,7 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
         self.n_jobs = n_jobs
         self.warm_start = warm_start
         self.time_limit = time_limit
+        self.device = device
 
     def _formulate(self, data: TrainingData) -> Sequence[BinaryTask]:
         return binary_tasks(data.codes, len(data.classes), self.multi_class, self.nu)

@@ -14,6 +14,7 @@ from maxmargin.estimators.parameters import COMMON, NU
 from maxmargin.estimators.single import SingleProblemModel
 from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.tasks import OneClass
+from maxmargin.kernels.cuda import card_array
 from maxmargin.sklearn_private import fit_context
 
 
@@ -30,7 +31,7 @@ class OneClassSVM(OutlierMixin, SingleProblemModel):
         Upper bound on the part of training samples that count as outliers, and lower
         bound on the part of support vectors; in (0, 1].
     kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter, random_state, \
-solver, n_jobs, warm_start, time_limit
+solver, n_jobs, warm_start, time_limit, device
         As of :class:`SVC`.
 
     Attributes
@@ -74,6 +75,7 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
         n_jobs: int | None = None,
         warm_start: bool = False,
         time_limit: float | None = None,
+        device: str = "cpu",
     ) -> None:
         self.kernel = kernel
         self.degree = degree
@@ -90,6 +92,7 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
         self.n_jobs = n_jobs
         self.warm_start = warm_start
         self.time_limit = time_limit
+        self.device = device
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -136,6 +139,8 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
         """
         if is_dask_collection(X):
             return self._lazily("decision_function", X)
+        if card_array(X) is not None:
+            return self._on_card(self.decision_function, X)
         return self._decisions(X, "tasks")[:, 0]
 
     def score_samples(self, X: Any) -> Any:
@@ -145,7 +150,7 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
         -------
         scores : ndarray of shape (n_samples,)
         """
-        return self.decision_function(X) + self.offset_
+        return self.decision_function(X) + float(self.offset_[0])
 
     def predict(self, X: Any) -> Any:
         """+1 for inliers, −1 for outliers.
@@ -156,4 +161,6 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
         """
         if is_dask_collection(X):
             return self._lazily("predict", X)
+        if card_array(X) is not None:
+            return self._on_card(self.predict, X)
         return np.where(self._decisions(X, "tasks")[:, 0] > 0, 1, -1).astype(np.intp)

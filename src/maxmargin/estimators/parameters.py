@@ -32,10 +32,8 @@ COMMON: dict = {
     ],
     "warm_start": ["boolean"],
     "time_limit": [Interval(Real, 0, None, closed="neither"), None],
+    "device": [StrOptions({"cpu", "cuda", "auto"})],
 }
-
-# Of estimators that train on a GPU.
-DEVICE: dict = {"device": [StrOptions({"cpu", "cuda", "auto"})]}
 
 # Of classifiers.
 CLASSIFICATION: dict = {

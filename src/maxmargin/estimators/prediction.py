@@ -13,11 +13,14 @@ from maxmargin.estimators.decision import decision_functions
 from maxmargin.estimators.deferred import dask_collections, decisions, expansions, sklearn_models
 from maxmargin.estimators.first_labels import first_labels
 from maxmargin.estimators.inputs import validate_features
-from maxmargin.estimators.multiclass import coefficients_by_task
+from maxmargin.estimators.multiclass import blocks_of_classes, coefficients_by_task
 from maxmargin.kernels.cuda import card_array, check_on_card, to_card, use_card
 from maxmargin.parallel import resolve_n_jobs, session
 from maxmargin.report import FitReport
 from maxmargin.sparse_format import check_format, combined_rows
+
+# Kernels whose decision values are sums of kernel values; a linear one has weights of the features.
+_OF_KERNEL_VALUES = ("poly", "rbf", "sigmoid")
 
 
 class KernelModel(BaseSVM):
@@ -31,8 +34,7 @@ class KernelModel(BaseSVM):
     shape_fit_: tuple[int, ...]
     n_features_in_: int
 
-    # Estimators that train on a GPU have a parameter of this name.
-    device = "cpu"
+    device: str
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -61,16 +63,23 @@ class KernelModel(BaseSVM):
     def _decisions(self, X, form: str) -> np.ndarray:
         """Values of all decision functions, in LIBSVM's sign and in that form."""
         X = self._validate_for_predict(X)
-        if not callable(self.kernel) and use_card(
-            self.device, float(X.shape[0]) * len(self.support_)
-        ):
-            coefficients = coefficients_by_task(self._dual_coef_, self._n_support).T.toarray()
-            values = self._expansion(X, slice(None), coefficients) + self._intercept_
-            return decisions().in_form(np.ascontiguousarray(values.T), form, len(self.classes_))
+        n_values = float(X.shape[0]) * len(self.support_)
+        if self.kernel in _OF_KERNEL_VALUES and use_card(self.device, n_values):
+            return self._decisions_on_card(X, form)
         labels = first_labels(self, X, form) if form in ("votes", "largest") else None
         if labels is not None:
             return labels
         return decision_functions(self).evaluate(X, form, resolve_n_jobs(self.n_jobs))
+
+    def _decisions_on_card(self, X, form: str) -> np.ndarray:
+        model, n_classes = expansions(), len(self._n_support)
+        kernel = model.KernelFunction(self.kernel, self._gamma, self.coef0, self.degree)
+        values = model.decisions_on_card(
+            kernel, X, self.support_vectors_,
+            blocks_of_classes(self._dual_coef_, self._n_support, len(self._intercept_)),
+            self._intercept_,
+        )  # fmt: skip
+        return np.concatenate([decisions().in_form(part, form, n_classes) for part in values])
 
     def _expansion(self, X, chosen, coefficients: np.ndarray) -> np.ndarray:
         """Kernel values with the support vectors `chosen`, times coefficients."""
@@ -83,7 +92,7 @@ class KernelModel(BaseSVM):
                 return model.callable_expansion(self.kernel, X, self._X_fit, support, coefficients)
             kernel = model.KernelFunction(self.kernel, self._gamma, self.coef0, self.degree)
             vectors = self.support_vectors_[chosen]
-            return model.kernel_expansion(kernel, X, vectors, coefficients, device=self.device)
+            return model.kernel_expansion(kernel, X, vectors, coefficients)
 
     def _validate_for_predict(self, X):
         check_is_fitted(self)

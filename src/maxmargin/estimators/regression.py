@@ -15,6 +15,7 @@ from maxmargin.estimators.parameters import COMMON, COST, NU
 from maxmargin.estimators.single import SingleProblemModel
 from maxmargin.estimators.svc import SVC
 from maxmargin.estimators.tasks import EpsilonRegression, NuRegression
+from maxmargin.kernels.cuda import card_array
 from maxmargin.sklearn_private import Interval
 
 
@@ -50,6 +51,8 @@ class BaseSVRegressor(SingleProblemModel):
         """
         if is_dask_collection(X):
             return self._lazily("predict", X)
+        if card_array(X) is not None:
+            return self._on_card(self.predict, X)
         return self._decisions(X, "tasks")[:, 0]
 
 
@@ -67,7 +70,7 @@ class SVR(RegressorMixin, BaseSVRegressor):
     epsilon : float, default=0.1
         Errors up to this size cost nothing.
     kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter, random_state, \
-solver, n_jobs, warm_start, time_limit
+solver, n_jobs, warm_start, time_limit, device
         As of :class:`SVC`.
 
     Attributes
@@ -116,6 +119,7 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
         n_jobs: int | None = None,
         warm_start: bool = False,
         time_limit: float | None = None,
+        device: str = "cpu",
     ) -> None:
         self.kernel = kernel
         self.degree = degree
@@ -133,6 +137,7 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
         self.n_jobs = n_jobs
         self.warm_start = warm_start
         self.time_limit = time_limit
+        self.device = device
 
     def _formulate(self, data: RegressionData) -> list:
         return [EpsilonRegression(np.flatnonzero(data.costs > 0), self.epsilon)]
@@ -153,7 +158,7 @@ class NuSVR(RegressorMixin, BaseSVRegressor):
     C : float, default=1.0
         Regularisation: the price of an error outside the tube.
     kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter, random_state, \
-solver, n_jobs, warm_start, time_limit
+solver, n_jobs, warm_start, time_limit, device
         As of :class:`SVC`.
 
     Attributes
@@ -198,6 +203,7 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
         n_jobs: int | None = None,
         warm_start: bool = False,
         time_limit: float | None = None,
+        device: str = "cpu",
     ) -> None:
         self.nu = nu
         self.C = C
@@ -215,6 +221,7 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
         self.n_jobs = n_jobs
         self.warm_start = warm_start
         self.time_limit = time_limit
+        self.device = device
 
     def _formulate(self, data: RegressionData) -> list:
         return [NuRegression(np.flatnonzero(data.costs > 0), self.nu)]

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import ClassifierMixin
 
 from maxmargin.estimators.classification import BaseSVClassifier
-from maxmargin.estimators.parameters import CLASSIFICATION, COST, DEVICE
+from maxmargin.estimators.parameters import CLASSIFICATION, COST
 from maxmargin.estimators.probability import ProbabilityMixin
 
 
@@ -96,7 +96,7 @@ class_weight_, n_iter_, fit_status_, shape_fit_, n_features_in_, feature_names_i
     """
 
     _formulation = "c_svc"
-    _parameter_constraints: dict = {**COST, **CLASSIFICATION, **DEVICE}
+    _parameter_constraints: dict = {**COST, **CLASSIFICATION}
 
     def __init__(
         self,

@@ -12,7 +12,6 @@ from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.interface import KernelMatrix, put
 from maxmargin.kernels.tiles import check_finite
 
-
 # Kernel values of one launch.
 BLOCK_VALUES = 2**27
 # Kernel values that a card computes while one small product is launched and fetched (some 10 ms).

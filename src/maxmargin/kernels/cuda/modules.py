@@ -21,9 +21,7 @@ _LEAVES = {
          "submatrix", "nearest", "replace"), ("f", "d"),
     ),
 }  # fmt: skip
-_EXPRESSIONS = tuple(
-    f"{name}<{_TYPES[kind]}>" for name, kinds in _LEAVES.items() for kind in kinds
-)
+_EXPRESSIONS = tuple(f"{name}<{_TYPES[kind]}>" for name, kinds in _LEAVES.items() for kind in kinds)
 
 
 @cache

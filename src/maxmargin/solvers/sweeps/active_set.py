@@ -173,8 +173,8 @@ def newton_change(
 ) -> tuple[np.ndarray, np.ndarray, bool] | None:
     """The change Δ of some samples that minimises ½Δᵀ(K + μI)Δ − residualᵀΔ, and KΔ of all.
 
-    Subject to lower ≤ β + Δ ≤ upper and ΣΔ = 0 in every group. With some samples held at a bound, the
-    others follow from a linear system; then samples whose multiplier pulls inwards
+    Subject to lower ≤ β + Δ ≤ upper and ΣΔ = 0 in every group. With some samples held at a
+    bound, the others follow from a linear system; then samples whose multiplier pulls inwards
     become free, and samples that Δ puts beyond a bound are held there, until
     neither happens (block principal pivoting).
 
