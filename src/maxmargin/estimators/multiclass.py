@@ -204,7 +204,7 @@ def coefficients_by_task(dual_coef, n_support: np.ndarray) -> sp.csr_array:
 
 
 def blocks_of_classes(
-    dual_coef: np.ndarray, n_support: np.ndarray, n_tasks: int
+    dual_coef, n_support: np.ndarray, n_tasks: int
 ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
     """The coefficients of the binary decision functions, class by class.
 
@@ -212,6 +212,7 @@ def blocks_of_classes(
     n_classes − 1), and the pairs that these are for. Else one block for all tasks.
     """
     n_classes = len(n_support)
+    dual_coef = dual_coef.toarray() if sp.issparse(dual_coef) else dual_coef
     if n_tasks == 1 or dual_coef.shape[0] != n_classes - 1:
         yield slice(0, dual_coef.shape[1]), dual_coef.T, np.arange(n_tasks)
         return

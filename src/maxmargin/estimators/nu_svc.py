@@ -37,7 +37,7 @@ class NuSVC(ProbabilityMixin, ClassifierMixin, BaseSVClassifier):
         Factors on the weights of the samples by class.
     kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter, \
 decision_function_shape, break_ties, random_state, solver, multi_class, n_jobs, warm_start, \
-time_limit
+time_limit, device
         As of :class:`SVC`.
 
     Attributes

@@ -22,17 +22,33 @@ __device__ __forceinline__ void multiply_add(double (&sum)[4], const double (&a)
         : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b0), "d"(b1));
 }
 
-// Copies samples into shared memory, a warp per sample, with zeros behind the last.
-__device__ __forceinline__ void fetch(const double* X, const long long* index, long long first,
-                                      long long end, int features, int depth, int stride,
-                                      int count, double* tile) {
-    int lane = threadIdx.x & 31;
-    for (int s = threadIdx.x >> 5; s < count; s += TILE_THREADS / 32) {
-        bool used = first + s < end;
-        const double* from = X + (used ? index[first + s] * features : 0);
-        for (int k = lane; k < depth; k += 32)
-            tile[s * stride + k] = used && k < features ? from[k] : 0.0;
+// Begins to copy `count` samples into shared memory, a warp per sample, with zeros behind the last
+// sample and feature; `wait_for_copies` ends it. A warp reads the numbers of its samples first, so
+// that all copies are on their way at the same time.
+__device__ __forceinline__ void begin_copy(const double* X, const long long* index, long long first,
+                                           long long end, int features, int depth, int stride,
+                                           int count, double* tile) {
+    const int warps = TILE_THREADS / 32;
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    long long mine = first + warp + lane * warps;
+    bool known = lane * warps < count && mine < end;
+    long long number = known ? index[mine] : -1;
+    for (int s = 0; s * warps < count; ++s) {
+        long long sample = __shfl_sync(0xffffffffu, number, s);
+        const double* from = X + (sample < 0 ? 0 : sample * features);
+        double* to = tile + (warp + s * warps) * stride;
+        for (int k = lane; k < depth; k += 32) {
+            bool used = sample >= 0 && k < features;
+            unsigned place = (unsigned)__cvta_generic_to_shared(to + k);
+            asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(place),
+                         "l"(used ? from + k : X), "r"(used ? 8 : 0));
+        }
     }
+}
+
+__device__ __forceinline__ void wait_for_copies() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
 }
 
 // Inner products of 32 rows and 32 columns of a tile, those of the warp.
@@ -81,7 +97,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 2)
     long long first_row = blockIdx.x * (long long)TILE_ROWS;
     long long first = blockIdx.y * per_segment;
     long long end = first + per_segment < n_columns ? first + per_segment : n_columns;
-    fetch(X, rows, first_row, n_rows, features, depth, stride, TILE_ROWS, shared);
+    begin_copy(X, rows, first_row, n_rows, features, depth, stride, TILE_ROWS, shared);
     double norm[2 * DOWN], total[2 * DOWN];
 #pragma unroll
     for (int r = 0; r < 2 * DOWN; ++r) {
@@ -91,8 +107,8 @@ __global__ void __launch_bounds__(TILE_THREADS, 2)
     }
     for (long long at = first; at < end; at += TILE_COLUMNS) {
         __syncthreads();  // the last tile has been read
-        fetch(Y, columns, at, end, features, depth, stride, TILE_COLUMNS, across);
-        __syncthreads();
+        begin_copy(Y, columns, at, end, features, depth, stride, TILE_COLUMNS, across);
+        wait_for_copies();
         double sum[DOWN][ACROSS][4];
         inner_products(shared + down * stride, across + right * stride, depth, stride, sum);
 #pragma unroll
@@ -137,9 +153,9 @@ __global__ void __launch_bounds__(TILE_THREADS, 2)
     long long first_row = blockIdx.y * (long long)TILE_ROWS;
     long long first_column = blockIdx.x * (long long)TILE_COLUMNS;
     if (symmetric && first_column + TILE_COLUMNS <= first_row) return;
-    fetch(X, rows, first_row, n_rows, features, depth, stride, TILE_ROWS, shared);
-    fetch(Y, columns, first_column, n_columns, features, depth, stride, TILE_COLUMNS, across);
-    __syncthreads();
+    begin_copy(X, rows, first_row, n_rows, features, depth, stride, TILE_ROWS, shared);
+    begin_copy(Y, columns, first_column, n_columns, features, depth, stride, TILE_COLUMNS, across);
+    wait_for_copies();
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     int down = (warp & 3) * 32, right = (warp >> 2) * 32;
     double sum[DOWN][ACROSS][4];

@@ -190,7 +190,7 @@ class CupyBackend(Backend):
         launch(
             "pair_steps", K.dtype.char, count, max(32, m // _SAMPLES_PER_THREAD),
             (blocks, index, at.beta, at.residual, at.lower, at.upper, np.int32(m),
-             np.float32(relative), np.float32(tolerance), np.int32(STEPS_PER_SAMPLE * m), change),
+             np.float32(relative), np.float32(tolerance), np.int32(int(STEPS_PER_SAMPLE * m)), change),
         )  # fmt: skip
         return change
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs, solve_triangular
+from scipy.linalg import get_lapack_funcs
 
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.optimality import extremes
@@ -162,12 +162,12 @@ class NumpyBackend(Backend):
         at.residual -= lengths @ products
 
     def cholesky(self, A):
-        (potrf,) = get_lapack_funcs(("potrf",), (A,))
+        potrf, trtri = get_lapack_funcs(("potrf", "trtri"), (A,))
         with blas_threads(len(A) ** 3 / 3):
             L, info = potrf(A, lower=True, clean=True)
-        if info or not np.isfinite(L).all():
-            return None
-        return L, solve_triangular(L, np.eye(len(A)), lower=True)
+            if info or not np.isfinite(L).all():
+                return None
+            return L, trtri(L, lower=True)[0]
 
     def matrix_product(self, K, index, coefficients):
         total = np.zeros(len(K))
