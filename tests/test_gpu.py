@@ -56,7 +56,7 @@ def matrices(X, kernel="rbf"):
 
 @every_kernel
 @precisions
-@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 1), (33, 5), (700, 33), (300, 128), (300, 129)])
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 1), (33, 5), (700, 33), (300, 96), (300, 97)])
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 def test_blocks_and_products(kernel, dtype, atol, n, d, container):
     X = np.random.default_rng(n).normal(size=(n, d)) / np.sqrt(d)
@@ -86,7 +86,7 @@ def test_whole_matrix_of_samples(kernel, dtype, atol, n, with_tiles, monkeypatch
 
     from maxmargin.kernels.cuda import tiles
 
-    monkeypatch.setattr(tiles, "_MOST_FEATURES", 128 if with_tiles else 0)
+    monkeypatch.setattr(tiles, "_MOST_FEATURES", 96 if with_tiles else 0)
     X = np.random.default_rng(n).normal(size=(n, 7)) / np.sqrt(7)
     ours, _ = matrices(X, kernel)
     index = np.random.default_rng(0).permutation(n)
@@ -95,19 +95,6 @@ def test_whole_matrix_of_samples(kernel, dtype, atol, n, with_tiles, monkeypatch
     expected = oracle.kernel_values(X, X, **KERNELS[kernel])[np.ix_(index, index)]
     assert_allclose(out.get(), expected, atol=atol)
     assert_array_equal(out.get(), out.get().T)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_])
-@pytest.mark.parametrize("rows", [0, 1, 6, 7, 8, 23])
-def test_uploads_arrive_as_they_are(dtype, rows, monkeypatch):
-    from maxmargin.kernels.cuda import transfer
-
-    monkeypatch.setattr(transfer, "_PLAIN_BYTES", 0)
-    monkeypatch.setattr(transfer, "_BUFFER_BYTES", 64)
-    values = np.random.default_rng(0).integers(0, 2, (rows, 3)).astype(dtype)
-    arrived = transfer.upload(values)
-    assert arrived.dtype == dtype and arrived.shape == values.shape
-    assert_array_equal(arrived.get(), values)
 
 
 def test_nothing_to_multiply():
@@ -366,8 +353,9 @@ def test_kinds_train_on_arrays_of_the_card():
     import cupy as cp
 
     X, y = samples(200)
-    there = SVR(device="cuda").fit(cp.asarray(X), cp.asarray(y))
-    assert_array_equal(there.predict(X), SVR(device="cuda").fit(X, y).predict(X))
+    one, other = (SVR(device="cuda", random_state=0) for _ in range(2))
+    one.fit(cp.asarray(X), cp.asarray(y)), other.fit(X, y)
+    assert_array_equal(one.predict(X), other.predict(X))
     with pytest.raises(ValueError, match="device='cpu'"):
         OneClassSVM().fit(cp.asarray(X))
 

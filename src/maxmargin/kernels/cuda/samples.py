@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from maxmargin.kernels.cuda import fast_double, is_cupy_array, load_cupy
 from maxmargin.kernels.cuda.modules import KINDS, launch
 from maxmargin.kernels.cuda.tiles import tile_sums, tile_values, tiles_serve
-from maxmargin.kernels.cuda.transfer import upload
 from maxmargin.kernels.functions import KernelFunction
 
 # Kernel values of a tile: enough for the matrix products to reach their speed.
@@ -55,7 +54,7 @@ class CudaSamples:
             self._norms = cp.asarray(np.asarray(sp.csr_array(X).power(2).sum(axis=1)).ravel())
             self._norms = self._norms.astype(np.float64)
         else:
-            on_card = X if is_cupy_array(X) else upload(np.ascontiguousarray(X))
+            on_card = X if is_cupy_array(X) else cp.asarray(np.ascontiguousarray(X))
             self._X = cp.ascontiguousarray(on_card.astype(np.float64))
             if function.translation_invariant:
                 # As a product: CuPy would compile a reduction for every use of one.

@@ -197,8 +197,7 @@ template <typename T>
 __global__ void __launch_bounds__(512)
     pair_steps(const T* blocks, const long long* index, const double* betas,
                const double* pulls, const double* lowers, const double* uppers, int m,
-               float relative, float least_tolerance, int max_steps,
-               double* change) {
+               float relative, float least_tolerance, int max_steps, double* change, int* taken) {
     __shared__ Offer<T> growing[16], shrinking[16];
     __shared__ float lows[16];
     const float infinity = 1e30f;
@@ -221,7 +220,8 @@ __global__ void __launch_bounds__(512)
         diagonal[p] = used ? K[(long long)(t * OWN + p) * m + t * OWN + p] : T(0);
     }
     float tolerance = 0.0f;
-    for (int step = 0; step < max_steps; ++step) {
+    int step = 0;
+    for (; step < max_steps; ++step) {
         // i: the highest residual that can grow; the lowest that can shrink comes along.
         float highest = -infinity, lowest = infinity;
         Offer<T> offer = {0.0, T(0), T(0), 0.0f, t * OWN};
@@ -292,6 +292,7 @@ __global__ void __launch_bounds__(512)
             }
         }
     }
+    if (t == 0) taken[blockIdx.x] = step;
 #pragma unroll
     for (int p = 0; p < OWN; ++p) {
         if (!inside) break;

@@ -11,8 +11,10 @@ from maxmargin.kernels.cuda.modules import KINDS, compiled
 
 # As in tiles.cu.
 _TILE_ROWS, _TILE_COLUMNS, _THREADS = 128, 64, 256
-# Samples of a tile are in shared memory whole; with more features they do not fit.
-_MOST_FEATURES = 128
+# Samples of a tile are in shared memory whole. With more features large matrix products are as
+# fast: on an H200, 178 against 122 billion values a second with 54 features, 98 against 103 with
+# 100.
+_MOST_FEATURES = 96
 # The first compute capability that has the instructions.
 _CAPABILITY = 90
 # Columns that a thread block sums up.

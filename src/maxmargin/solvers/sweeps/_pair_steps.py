@@ -12,7 +12,7 @@ _LEAST_CURVATURE = 1e-12
 
 @leaf()
 def pair_steps(K, residual, beta, lower, upper, relative, tolerance, max_steps):
-    """Second-order SMO steps (Fan, Chen and Lin, 2005); β and residual are overwritten.
+    """Second-order SMO steps (Fan, Chen and Lin, 2005), and how many; β and residual change.
 
     The residual is that less the multiplier of its sum. Pairs are chosen in float32, as on a GPU.
     """
@@ -28,7 +28,7 @@ def pair_steps(K, residual, beta, lower, upper, relative, tolerance, max_steps):
         if number == 0:
             tolerance = max(relative * (highest - lowest), tolerance)
         if i < 0 or not highest - lowest > tolerance:
-            return
+            return number
         j, best = -1, np.float32(0.0)
         for t in range(m):
             difference = residual[i] - residual[t]
@@ -38,7 +38,7 @@ def pair_steps(K, residual, beta, lower, upper, relative, tolerance, max_steps):
                 if gain > best:
                     j, best = t, gain
         if j < 0:
-            return
+            return number
         curvature = max(K[i, i] + K[j, j] - 2.0 * K[i, j], _LEAST_CURVATURE)
         up, down = upper[i] - beta[i], beta[j] - lower[j]
         step = min((residual[i] - residual[j]) / curvature, up, down)
@@ -47,3 +47,4 @@ def pair_steps(K, residual, beta, lower, upper, relative, tolerance, max_steps):
         beta[j] = lower[j] if step == down else beta[j] - step
         for t in range(m):
             residual[t] -= step * (K[i, t] - K[j, t])
+    return max_steps

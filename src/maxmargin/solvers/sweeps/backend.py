@@ -109,6 +109,20 @@ class Backend(ABC):
         """
 
     @abstractmethod
+    def own_blocks(self, K: Array, index: Array) -> Array:
+        """K[index[b]][:, index[b]] for each working set b, with zeros where `index` is negative."""
+
+    @abstractmethod
+    def steps(
+        self, blocks: Array, at: Variables, index: Array, relative: float, tolerance: float,
+        max_steps: int,
+    ) -> tuple[Array, Array]:  # fmt: skip
+        """The change of β by SMO steps within each working set, and how many steps it took.
+
+        `blocks` are the kernel values of the sets, `index` the places of their samples in `at`.
+        """
+
+    @abstractmethod
     def pair_steps(
         self, K: Array, at: Variables, index: Array, relative: float, tolerance: float
     ) -> Array:

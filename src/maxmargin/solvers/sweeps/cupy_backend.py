@@ -179,20 +179,28 @@ class CupyBackend(Backend):
         )  # fmt: skip
         return index, n_above
 
-    def pair_steps(self, K, at, index, relative, tolerance):
-        cp, (count, m) = self.cp, index.shape
-        change = cp.empty((count, m))
-        blocks = cp.empty((count, m, m), K.dtype)
+    def own_blocks(self, K, index):
+        count, m = index.shape
+        blocks = self.cp.empty((count, m, m), K.dtype)
         launch(
             "gather_blocks", K.dtype.char, (m, count), _THREADS,
             (K, np.int64(len(K)), index, np.int32(m), blocks),
         )  # fmt: skip
+        return blocks
+
+    def steps(self, blocks, at, index, relative, tolerance, max_steps):
+        cp, (count, m) = self.cp, index.shape
+        change, taken = cp.empty((count, m)), cp.empty(count, np.int32)
         launch(
-            "pair_steps", K.dtype.char, count, max(32, m // _SAMPLES_PER_THREAD),
+            "pair_steps", blocks.dtype.char, count, max(32, m // _SAMPLES_PER_THREAD),
             (blocks, index, at.beta, at.residual, at.lower, at.upper, np.int32(m),
-             np.float32(relative), np.float32(tolerance), np.int32(int(STEPS_PER_SAMPLE * m)), change),
+             np.float32(relative), np.float32(tolerance), np.int32(max_steps), change, taken),
         )  # fmt: skip
-        return change
+        return change, taken
+
+    def pair_steps(self, K, at, index, relative, tolerance):
+        most = STEPS_PER_SAMPLE * index.shape[1]
+        return self.steps(self.own_blocks(K, index), at, index, relative, tolerance, most)[0]
 
     def block_products(self, K, index, change):
         cp, n, (count, m) = self.cp, len(K), index.shape

@@ -118,21 +118,40 @@ class NumpyBackend(Backend):
             first += -(-m // count)
         return index, n_above
 
+    def own_blocks(self, K, index):
+        blocks = np.zeros((*index.shape, index.shape[1]), K.dtype)
+        for b, row in enumerate(index):
+            own = np.flatnonzero(row >= 0)
+            blocks[b][np.ix_(own, own)] = K[np.ix_(row[own], row[own])]
+        return blocks
+
+    def steps(self, blocks, at, index, relative, tolerance, max_steps):
+        return self._steps(lambda b, own: blocks[b][np.ix_(own, own)], at, index,
+                           (relative, tolerance, max_steps))  # fmt: skip
+
     def pair_steps(self, K, at, index, relative, tolerance):
-        change = np.zeros(index.shape)
+        def block(b: int, own: np.ndarray) -> np.ndarray:
+            return K[np.ix_(index[b, own], index[b, own])]
+
+        limits = relative, tolerance, STEPS_PER_SAMPLE * index.shape[1]
+        return self._steps(block, at, index, limits)[0]
+
+    def _steps(self, block, at, index, limits: tuple):
+        """`block` is a function of a set and places in it that returns their kernel values."""
+        change, taken = np.zeros(index.shape), np.zeros(len(index), np.int32)
 
         def optimise(b: int) -> None:
-            members = index[b][index[b] >= 0]
+            own = np.flatnonzero(index[b] >= 0)
+            members = index[b, own]
             old, beta = at.beta[members], at.beta[members].copy()
-            pair_steps(
-                K[np.ix_(members, members)].astype(np.float64), at.residual[members], beta,
-                at.lower[members], at.upper[members], relative, tolerance,
-                STEPS_PER_SAMPLE * len(members),
+            taken[b] = pair_steps(
+                block(b, own).astype(np.float64), at.residual[members], beta,
+                at.lower[members], at.upper[members], *limits,
             )  # fmt: skip
-            change[b, index[b] >= 0] = beta - old
+            change[b, own] = beta - old
 
         run_blocks(optimise, range(len(index)))
-        return change
+        return change, taken
 
     def block_products(self, K, index, change):
         products = np.zeros((len(index), len(K)))
