@@ -391,6 +391,40 @@ def test_many_classes(multi_class, shape, three):
     assert_array_equal(card.predict(X), host.predict(X))
 
 
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_small_pairs_of_classes_are_one_job(container):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(10), 60)
+    X = container(1.2 * rng.normal(size=(10, 6))[y] + rng.normal(size=(600, 6)))
+    weights = rng.uniform(0.5, 2.0, 600)
+    options = {"C": 10.0, "tol": 1e-5, "gamma": 0.2}
+    card = SVC(device="cuda", **options).fit(X, y, weights)
+    host = SVC(**options).fit(X, y, weights)
+    report = card.fit_report_
+    assert (report.status, report.solver) == ("converged", "sweeps")
+    assert "together on the GPU" in report.problems[0].reason
+    assert report.kkt_violation <= 1e-5
+    values, expected = card.decision_function(X), host.decision_function(X)
+    assert_allclose(values, expected, atol=1e-3)
+    assert_array_equal(card.predict(X), host.predict(X))
+    card.set_params(warm_start=True).fit(X, y, weights)
+    assert_array_equal(card.n_iter_, 0)
+    with pytest.warns(match="time_limit"):
+        SVC(device="cuda", time_limit=1e-9).fit(X, y)
+
+
+def test_hard_pairs_of_classes_are_solved_one_by_one(monkeypatch):
+    from maxmargin.solvers.sweeps import batch
+
+    monkeypatch.setattr(batch, "_MOST_STEPS", 5)
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 100)
+    X = rng.normal(size=(3, 4))[y] + rng.normal(size=(300, 4))
+    card, host = SVC(device="cuda", tol=1e-5).fit(X, y), SVC(tol=1e-5).fit(X, y)
+    assert card.fit_report_.status == "converged"
+    assert_allclose(card.decision_function(X), host.decision_function(X), atol=1e-3)
+
+
 @every_kernel
 def test_sparse_samples(kernel, sparse):
     X, y = sparse

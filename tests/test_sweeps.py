@@ -16,7 +16,9 @@ from maxmargin.optimality import certify
 from maxmargin.problem import Problem, sums_of
 from maxmargin.run import Run
 from maxmargin.solution import Status
+from maxmargin.solvers.pairs import CONVERGED, HARD, Batch
 from maxmargin.solvers.sweeps import Sweeps, run
+from maxmargin.solvers.sweeps import batch as sweeps_batch
 from maxmargin.solvers.sweeps.active_set import (
     FreeSystem,
     Matrix,
@@ -423,3 +425,62 @@ def test_sparse_and_dense_agree(sparse):
     dense = SVC(solver="sweeps", tol=1e-6).fit(X.toarray(), y)
     csr = SVC(solver="sweeps", tol=1e-6).fit(sp.csr_array(X), y)
     assert_allclose(csr.decision_function(X), dense.decision_function(X.toarray()), atol=1e-4)
+
+
+# Small pairs of classes together.
+
+
+def batch_of(n_classes, per_class, C=5.0, tol=1e-4, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(n_classes), per_class)
+    X = 1.5 * rng.normal(size=(n_classes, 4))[codes] + rng.normal(size=(len(codes), 4))
+    first, second = np.triu_indices(n_classes, 1)
+    bounds = np.concatenate([[0], np.cumsum(np.broadcast_to(per_class, n_classes))])
+    costs = C * rng.uniform(0.5, 2.0, len(codes))
+    problems = np.stack([first, first, second], axis=1)
+    K = np.exp(-0.3 * cdist(X, X, "sqeuclidean"))
+    return Batch(problems, bounds, codes, costs, True, tol=tol), K
+
+
+@pytest.mark.parametrize("per_class", [1, 7, 40, [3, 90, 1, 60]])
+@pytest.mark.parametrize("chunk", [2**28, 1])
+def test_small_pairs_are_solved_to_tol(per_class, chunk, monkeypatch):
+    """Each problem by its own definition, from the layout of the batch."""
+    monkeypatch.setattr(sweeps_batch, "_CHUNK_VALUES", chunk)
+    batch, K = batch_of(4, per_class)
+    found = sweeps_batch.solve_pairs(batch, backend_of(K), lambda: False, None)
+    assert (found.status == CONVERGED).all()
+    for number, (first, _, second) in enumerate(batch.problems):
+        own = np.flatnonzero(np.isin(batch.codes, [first, second]))
+        y = np.where(batch.codes[own] == first, 1.0, -1.0)
+        beta = found.coefficients[batch.places(number, own)]
+        own_K, costs = K[np.ix_(own, own)], batch.costs[own]
+        violation = oracle.kkt_violation(own_K, y, beta * y, costs)
+        assert violation <= batch.tol
+        assert_allclose(found.kkt_violation[number], violation, atol=1e-9)
+        assert_allclose(found.objective[number], 0.5 * beta @ own_K @ beta - y @ beta, atol=1e-9)
+        assert found.n_support[number] == np.count_nonzero(beta)
+        assert found.n_iter[number] > 0
+
+
+def test_small_pairs_begin_where_they_are_told_and_stop_when_asked():
+    batch, K = batch_of(3, 50)
+    found = sweeps_batch.solve_pairs(batch, backend_of(K), lambda: False, None)
+    again = sweeps_batch.solve_pairs(batch, backend_of(K), lambda: False, found.coefficients.copy())
+    assert_array_equal(again.n_iter, 0)
+    assert_array_equal(again.coefficients, found.coefficients)
+    none = sweeps_batch.solve_pairs(batch, backend_of(K), lambda: True, None)
+    assert none.stopped.all() and not none.coefficients.any()
+
+
+def test_pairs_that_are_large_or_slow_are_left_as_hard(monkeypatch):
+    batch, K = batch_of(3, [50, 50, 5])
+    monkeypatch.setattr(sweeps_batch, "_MOST_SAMPLES", 60)
+    found = sweeps_batch.solve_pairs(batch, backend_of(K), lambda: False, None)
+    assert_array_equal(found.status, [HARD, CONVERGED, CONVERGED])
+    monkeypatch.setattr(sweeps_batch, "_MOST_STEPS", 1)
+    slow = sweeps_batch.solve_pairs(batch, backend_of(K), lambda: False, None)
+    assert slow.status[1] == HARD and slow.kkt_violation[1] > batch.tol
+    small = backend_of(K)
+    small._memory = 100
+    assert sweeps_batch.solve_pairs(batch, small, lambda: False, None) is None

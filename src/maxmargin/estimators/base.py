@@ -36,6 +36,7 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
     """
 
     _formulation: str
+    device: str
 
     @property
     def _cost(self) -> float:
@@ -83,7 +84,7 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
     def _source(self, solver, X, y, sample_weight):
         """The validated samples, as the source of the problems of this fit."""
         if is_dask_collection(X):
-            if getattr(self, "device", "cpu") == "cuda":
+            if self.device == "cuda":
                 raise ValueError(
                     "device='cuda' does not go with Dask collections, which train on the workers' "
                     "processors; use device='cpu'."

@@ -34,8 +34,6 @@ class KernelModel(BaseSVM):
     shape_fit_: tuple[int, ...]
     n_features_in_: int
 
-    device: str
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"

@@ -38,7 +38,7 @@ def kernels_of_tasks(
             yield from (pairs.pair(first, second) for first, second in classes)
             return
     if on_card:
-        kernel = _card_matrix(estimator, data, gamma)
+        kernel = card_matrix(estimator, data, gamma)
     else:
         kernel = kernel_matrix(estimator, data.X, gamma, memory, precision_of_rows(n))
     kernel.origin.row_buffers = BufferPool(for_many=len(tasks) > 1)
@@ -65,7 +65,8 @@ def kernel_matrix(estimator, X, gamma: float, memory: int, dtype) -> KernelMatri
     return FeatureKernelMatrix(X, function, dtype)
 
 
-def _card_matrix(estimator, data, gamma: float) -> KernelMatrix:
+def card_matrix(estimator, data, gamma: float) -> KernelMatrix:
+    """The kernel matrix of the samples, on a GPU."""
     CudaKernelMatrix = cuda_matrices().CudaKernelMatrix
     X = data.X if data.on_card is None else data.on_card
     if estimator.kernel == "precomputed":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from maxmargin.training.fit import TrainingSource
 from maxmargin.training.kernels import kernels_of_tasks
 from maxmargin.training.together import solve_together
 from maxmargin.training.watch import FitWatch
+
+if TYPE_CHECKING:
+    from maxmargin.solvers.sweeps import Sweeps
 
 # Problems of up to this many samples take less time than handing them to another thread.
 _WORTH_A_THREAD = 384
@@ -66,16 +70,14 @@ class LocalSource(TrainingSource):
         return len(self.tasks)
 
     def together(self, solver, watch, seed):
-        if self._solver_on_card(solver) is not None:
-            return None
-        return solve_together(self, solver, watch, seed)
+        return solve_together(self, solver, watch, seed, self._solver_on_card(solver))
 
     def _answers(self, outcomes):
         return [task.answer(outcome) for task, outcome in zip(self.tasks, outcomes, strict=False)]
 
-    def _solver_on_card(self, solver: Solver) -> Solver | None:
+    def _solver_on_card(self, solver: Solver) -> Sweeps | None:
         """The solver of this fit on a GPU; None where the processor does it."""
-        if getattr(self.estimator, "device", "cpu") == "cpu":
+        if self.estimator.device == "cpu":
             return None
         largest = max(len(task.index) for task in self.tasks)
         return solver_on_card(self.estimator, solver, largest)

@@ -31,14 +31,15 @@ from maxmargin.solvers.pairs import (
     worth_it,
 )
 from maxmargin.training.fit import Answers, warn_unless_converged
-from maxmargin.training.kernels import kernel_matrix
+from maxmargin.training.kernels import card_matrix, kernel_matrix
 
 if TYPE_CHECKING:
+    from maxmargin.solvers.sweeps import Sweeps
     from maxmargin.training.local import LocalSource
     from maxmargin.training.watch import FitWatch
 
-# What reports say of these problems.
-_SOLVER = "pairs"
+# What reports say of these problems, by who solves them: the processor, or a GPU.
+_SOLVERS = ("pairs", "sweeps")
 _STATUSES = (
     Status.CONVERGED,
     Status.MAX_ITER,
@@ -49,11 +50,16 @@ _STATUSES = (
 _FROM_HARD = ("n_iter", "n_support", "n_bounded", "objective", "duality_gap", "kkt_violation")
 
 
-def solve_together(source: LocalSource, solver, watch: FitWatch, seed: int) -> Answers | None:
-    """The answers to all problems of a fit; None where they are better solved one by one."""
+def solve_together(
+    source: LocalSource, solver, watch: FitWatch, seed: int, on_card: Sweeps | None = None
+) -> Answers | None:
+    """The answers to all problems of a fit; None where they are better solved one by one.
+
+    `on_card` is the solver of a fit on a GPU, else None.
+    """
     estimator, data = source.estimator, source.data
     layout = estimator._layout(data)
-    if layout is None or type(solver) is not Auto or watch.one_by_one:
+    if layout is None or watch.one_by_one or (on_card is None and type(solver) is not Auto):
         return None
     order, bounds, problems = layout
     wide, at_once = _worth_products(data.X, estimator.kernel)
@@ -71,20 +77,28 @@ def solve_together(source: LocalSource, solver, watch: FitWatch, seed: int) -> A
         _check_nu(batch, batch.nu, source)
     memory = cache_bytes(estimator.cache_size, data.n)
     with session(resolve_n_jobs(estimator.n_jobs)), watch.problem() as monitor:
-        if not worth_it(batch, memory):
+        if not (worth_it(batch, memory) if on_card is None else on_card.solves_together(batch)):
             return None
-        kernel = _kernel_in_order(source, order, memory)
+        if on_card is None:
+            kernel = _kernel_in_order(source, order, memory)
+        else:
+            kernel = card_matrix(estimator, data, source.gamma).restrict(order)
         if not are_bounds(batch.costs, float(np.abs(kernel.diagonal()).max())):
             return None  # a hard margin, for which c_svc finds the bounds of each problem
         start = estimator._start_of_all(data, order, len(problems))
-        found = solve_batch(
-            batch, kernel, memory, lambda: monitor.should_stop(0) is not None, start
-        )
+
+        def stopped() -> bool:
+            return monitor.should_stop(0) is not None
+
+        if on_card is None:
+            found = solve_batch(batch, kernel, memory, stopped, start)
+        else:
+            found = on_card.solve_together(batch, kernel, stopped, start)
         reason = monitor.should_stop(0)
     if found is None:
         return None
     kind = _Answered if batch.nu is None else _NuAnswered
-    answered = kind(source, batch, order, found, reason)
+    answered = kind(source, batch, order, found, reason, on_card is not None)
     answered.solve_hard(solver, watch, seed)
     answered.warn()
     return answered.answers()
@@ -133,9 +147,11 @@ class _Answered:
     """The outcome of a batch on its way to fitted attributes and reports."""
 
     def __init__(
-        self, source: LocalSource, batch: Batch, order: np.ndarray, found: BatchOutcome, reason
-    ):
+        self, source: LocalSource, batch: Batch, order: np.ndarray, found: BatchOutcome, reason,
+        on_card: bool,
+    ):  # fmt: skip
         self._source, self._batch, self._order, self._found = source, batch, order, found
+        self._on_card = on_card
         # Numbers of `_STATUSES`.
         self._status = np.zeros(len(found.status), np.int8)
         self._status[found.status == STEP_LIMIT] = _STATUSES.index(Status.MAX_ITER)
@@ -230,7 +246,11 @@ class _Answered:
                 "duality_gap": found.duality_gap,
                 "kkt_violation": found.kkt_violation,
             },
-            same={"solver": _SOLVER, "reason": _reason(n, len(self._order)), "exact": True},
+            same={
+                "solver": _SOLVERS[self._on_card],
+                "reason": _reason(n, len(self._order), self._on_card),
+                "exact": True,
+            },
             others=self._reports,
             quantities=self._quantities(),
         )
@@ -263,7 +283,8 @@ class _NuAnswered(_Answered):
         return {"nu": np.full(len(rho), self._batch.nu), "rho": rho, "C": C}
 
 
-def _reason(n_problems: int, n_samples: int) -> str:
+def _reason(n_problems: int, n_samples: int, on_card: bool) -> str:
     if n_problems == 1:
         return f"one problem of {n_samples} samples, in compiled code"
-    return f"{n_problems} problems over {n_samples} samples, solved together in compiled code"
+    how = "on the GPU" if on_card else "in compiled code"
+    return f"{n_problems} problems over {n_samples} samples, solved together {how}"

@@ -36,10 +36,19 @@ _TURNS = 8
 _MARGIN = 0.9
 
 
+def are_small_pairs(batch: Batch) -> bool:
+    """Whether the problems are C-SVCs of pairs of classes, and half of them fit a working set."""
+    special = batch.refine or batch.max_iter >= 0 or batch.nu is not None
+    small = np.count_nonzero(batch.sizes <= _MOST_SAMPLES)
+    return batch.by_pair and not special and bool(2 * small >= len(batch.sizes))
+
+
 def solve_pairs(
     batch: Batch, backend: Backend, should_stop: Callable[[], bool], start: np.ndarray | None
 ) -> BatchOutcome | None:
-    """Solve the pairs of classes of a fit; None where one by one is better.
+    """Solve the small pairs of classes of a fit; None where the kernel matrix is too large.
+
+    The others are left as hard ones.
 
     Parameters
     ----------
@@ -47,16 +56,16 @@ def solve_pairs(
     start : coefficients to begin with, feasible, in the layout of `Batch.shape`; or None
     """
     sizes = batch.sizes
-    few = batch.refine or batch.max_iter >= 0 or not batch.by_pair
     small = np.flatnonzero(sizes <= _MOST_SAMPLES)
     free = backend.free_bytes()
-    if few or 2 * len(small) < len(sizes) or 8 * batch.n**2 > _SHARE_OF_MATRIX * free:
+    if 8 * batch.n**2 > _SHARE_OF_MATRIX * free:
         return None
     coefficients = np.zeros(batch.shape) if start is None else start
     found = BatchOutcome(coefficients, len(sizes))
     found.status[:] = HARD
-    everything = backend.asarray(np.arange(batch.n))
-    K = backend.block(everything, everything, np.float64)
+    # The residual that follows from these values is the certificate.
+    backend.dtype = np.dtype(np.float64)
+    K = backend.matrix(backend.asarray(np.arange(batch.n)))
     found.evaluations[0] = batch.n**2
     for chunk, m in _chunks(sizes, small, _SHARE_OF_BLOCKS * free / 8):
         if should_stop():
@@ -158,6 +167,6 @@ def _record_all(which, beta, residual, p, lower, upper, counts, numbers):
     violations = np.empty(which.size)
     for c in range(which.size):
         violations[c] = record(
-            which[c], beta[c], residual[c], p[c], lower[c], upper[c], counts, numbers
+            which[c], beta[c], residual[c], p[c], lower[c], upper[c], counts, numbers, None
         )
     return violations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +10,15 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.kernels.cuda.kernel_matrix import CudaKernelMatrix
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
+from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.base import FORMULATIONS, Capabilities, Solver
 from maxmargin.solvers.decomposition import Decomposition
+from maxmargin.solvers.pairs import Batch, BatchOutcome
 from maxmargin.solvers.sweeps.backend import Backend
+from maxmargin.solvers.sweeps.batch import are_small_pairs, solve_pairs
 from maxmargin.solvers.sweeps.cupy_backend import CupyBackend
 from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
 from maxmargin.solvers.sweeps.run import SweepRun
@@ -57,6 +61,25 @@ class Sweeps(Solver):
                 "matrices": sweeps.n_matrices, "samples_in_memory": sweeps.in_memory, **seconds,
             },
         )  # fmt: skip
+
+    def solves_together(self, batch: Batch) -> bool:
+        """Whether the problems of a fit are of the kind that `solve_together` is for."""
+        return are_small_pairs(batch)
+
+    def solve_together(
+        self, batch: Batch, kernel: KernelMatrix, should_stop: Callable[[], bool],
+        start: np.ndarray | None,
+    ) -> BatchOutcome | None:  # fmt: skip
+        """Solve the small pairs of classes of a fit; None where their kernel matrix is too large.
+
+        `kernel` is that of all samples, in the order of the batch.
+        """
+        assert isinstance(kernel, CudaKernelMatrix)
+        backend = CupyBackend(kernel, self.memory)
+        try:
+            return solve_pairs(batch, backend, should_stop, start)
+        finally:
+            backend.release()
 
     def _placed(self, problem: Problem, run: Run) -> tuple[Problem, Backend]:
         """The problem with its samples where they are wanted, and the backend there."""
