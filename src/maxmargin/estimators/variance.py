@@ -13,7 +13,7 @@ from maxmargin.parallel import resolve_n_jobs, run_blocks, session, split
 _DENSIFIED_ENTRIES = 2**16
 # Entries whose variance is not worth a thread, and entries that one thread takes at a time.
 _ENTRIES_AT_ONCE = 2**22
-_ENTRIES_OF_BLOCK = 2**16
+_ENTRIES_OF_BLOCK = 2**18
 # Entries that differ from their mean by less than this part of it count as constant: the rounding
 # of the mean would otherwise be their variance, and gamma about 1e32.
 _ROUNDING_OF_MEAN = 64 * float(np.finfo(np.float64).eps)

@@ -33,7 +33,7 @@ _COLUMNS = 4
 # Systems up to this size are solved by the processor: to start a launch takes longer.
 _SMALL = 256
 # Newton steps of so few samples are done by the processor altogether.
-_HOST_NEWTON = 768
+_HOST_NEWTON = 256
 # Thread blocks for a product with a matrix in memory.
 _PARTS = 2048
 # Blocks of the first stage of a reduction.
@@ -191,8 +191,10 @@ class CupyBackend(Backend):
     def steps(self, blocks, at, index, relative, tolerance, max_steps):
         cp, (count, m) = self.cp, index.shape
         change, taken = cp.empty((count, m)), cp.empty(count, np.int32)
+        # Warps are whole: their threads exchange values.
+        threads = 32 * -(-m // (32 * _SAMPLES_PER_THREAD))
         launch(
-            "pair_steps", blocks.dtype.char, count, max(32, m // _SAMPLES_PER_THREAD),
+            "pair_steps", blocks.dtype.char, count, threads,
             (blocks, index, at.beta, at.residual, at.lower, at.upper, np.int32(m),
              np.float32(relative), np.float32(tolerance), np.int32(max_steps), change, taken),
         )  # fmt: skip
