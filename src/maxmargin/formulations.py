@@ -9,9 +9,9 @@ import numpy as np
 # the bound _LARGEST_C takes its place, at which it has some.
 _HARD_MARGIN = 1e20
 _LARGEST_C = 1e12
-# The ρ of a ν-SVC is at least this multiple of tol, or it is solved again with a part of tol; the
+# The ρ of a ν-SVC is at least this multiple of its violation, or it is solved to a part of tol; the
 # least such part.
-_LEAST_RHO_IN_TOL = 10.0
+_LEAST_RHO = 10.0
 LEAST_PART_OF_TOL = 1e-3
 # A violation or a ρ, both of the scale of decision values, that is nothing but rounding.
 _ROUNDING_OF_RHO = 1e-13
@@ -100,9 +100,9 @@ def tol_for_margin(rho: float, violation: float, tol: float, least_tol: float) -
     that the margin is at ±1, and the violation is divided with it. A lower tol is worth it where
     the margin could be mere violation; a ρ above the violation tells which tol suffices.
     """
-    if rho >= _LEAST_RHO_IN_TOL * tol or tol <= least_tol or violation <= _ROUNDING_OF_RHO:
+    if rho >= _LEAST_RHO * violation or violation <= max(least_tol, _ROUNDING_OF_RHO):
         return tol
-    enough = 0.5 * rho / _LEAST_RHO_IN_TOL if rho > violation else least_tol
+    enough = 0.5 * rho / _LEAST_RHO if rho > violation else least_tol
     return max(enough, least_tol)
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
+
+if TYPE_CHECKING:
+    from maxmargin.optimality import Certificate
+
+
+def _same(certificate: Certificate, tol: float) -> float:
+    return tol
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +34,8 @@ class Run:
     provisional : whether the answer will be judged by others: the solver then need not
         certify it in float64 and does not refine it
     refine : whether a small problem is solved beyond tol, to the exact optimum
+    lower_tol : certificate within tol, tol → the tol to go on with, which may be the same. A solver
+        that does not ask is asked again
     monitor : limits, interrupts and callbacks
     """
 
@@ -36,6 +47,7 @@ class Run:
     random_state: int = 0
     provisional: bool = False
     refine: bool = True
+    lower_tol: Callable[[Certificate, float], float] = _same
     monitor: Monitor = field(default_factory=Monitor)
 
     def initial_beta(self, problem: Problem) -> np.ndarray:

@@ -78,21 +78,23 @@ class NuBinaryTask(BinaryTask):
         reached = outcome.status == Status.STALLED and outcome.kkt_violation <= tol
         return replace(outcome, status=Status.CONVERGED) if reached else outcome
 
+    def lower_tol(self, found, tol):
+        return tol_for_margin(self._rho(found), found.kkt_violation, tol, LEAST_PART_OF_TOL * tol)
+
     def follow_up(self, problem, outcome, run, tol):
         """The same problem with a lower tol, where the margin could be mere violation."""
         if outcome.status != Status.CONVERGED or outcome.kkt_violation > run.tol:
             return None
-        rho, least = self._rho(outcome), LEAST_PART_OF_TOL * tol
-        lower = tol_for_margin(rho, outcome.kkt_violation, run.tol, least)
+        lower = self.lower_tol(outcome, tol)
         return (problem, replace(run, start=outcome.beta, tol=lower)) if lower < run.tol else None
 
     def quantities(self, outcome):
         rho = self._rho(outcome)
         return {"nu": float(self.nu), "rho": rho, "C": 1.0 / rho if rho > 0 else np.inf}
 
-    def _rho(self, outcome) -> float:
+    def _rho(self, found) -> float:
         """Half the distance of the levels of the two classes."""
-        return 0.5 * (outcome.levels[1] - outcome.levels[0])
+        return 0.5 * (found.levels[1] - found.levels[0])
 
 
 def members_of_classes(codes: np.ndarray, n_classes: int) -> list[np.ndarray]:

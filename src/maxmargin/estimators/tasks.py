@@ -11,6 +11,7 @@ from maxmargin import formulations
 from maxmargin.solution import Status
 
 if TYPE_CHECKING:  # kernels, and with them the compiler, are loaded with the first fit
+    from maxmargin.optimality import Certificate
     from maxmargin.problem import Problem
     from maxmargin.run import Run
     from maxmargin.training.boundary import Outcome
@@ -51,6 +52,10 @@ class Task:
     def quantities(self, outcome: Outcome) -> dict[str, float]:
         """What the report says of the formulation."""
         return {}
+
+    def lower_tol(self, found: Certificate | Outcome, tol: float) -> float:
+        """The tol to go on with after a solution within tol; tol itself where that will do."""
+        return tol
 
     def judged(self, problem: Problem, outcome: Outcome, tol: float) -> Outcome:
         """The answer to a problem as an answer to the formulation."""

@@ -147,7 +147,7 @@ class LocalSource(TrainingSource):
             refine = few or len(task.index) > constants.REFINED_SAMPLES
             run = Run(
                 tol=estimator.tol, cache_bytes=memory // shares, start=beta, random_state=seed,
-                refine=refine,
+                refine=refine, lower_tol=task.lower_tol,
             )  # fmt: skip
             scale = kernel.scale
             if not np.isfinite(scale):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 
@@ -138,7 +139,7 @@ class CertifiedRun(ABC):
         the certificate's, and the rounds go on: the rest is small, and converges
         like iterative refinement. If it does not, float64 rows are the last resort.
         """
-        tol = self.run.tol
+        given = tol = self.run.tol
         beta, residual = start_of(self.problem, self.run)
         passes = Passes(self.whole, self.start, tol)
         while True:
@@ -150,8 +151,12 @@ class CertifiedRun(ABC):
             self._certify(beta, improve=stop is None and precise_enough(self.problem, tol, beta))
             beta, residual = self.certificate.beta, self.certificate.residual
             if self.certificate.kkt_violation <= tol:
-                self._refine()
-                return Status.CONVERGED
+                lower = self.run.lower_tol(self.certificate, given)
+                if lower >= tol or self.run.provisional:
+                    self._refine()
+                    return Status.CONVERGED
+                self.run, tol = replace(self.run, tol=lower), lower
+                passes = Passes(self.whole, self.start, tol)
             # Another pass would end with another certificate, for which there may be no time.
             stop = stop or self.monitor.should_stop(self.n_iter)
             if stop is not None:
