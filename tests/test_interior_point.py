@@ -97,7 +97,7 @@ def test_a_limit_of_iterations_ends_it():
 def at_once(monkeypatch):
     """No SMO steps before it, and a record of the problems that it was called for."""
     called = []
-    monkeypatch.setattr(constants, "STEPS_BEFORE_INTERIOR_POINT", 1)
+    monkeypatch.setattr(constants, "INTERIOR_POINT_ITERATIONS", 0)
     monkeypatch.setattr(constants, "REFINED_SAMPLES", 0)
 
     def recorded(problems, number, *others):
@@ -142,15 +142,15 @@ def test_data_far_from_the_origin(at_once):
 
 def test_max_iter_counts_its_iterations(at_once):
     X, y = make_classification(300, 6, flip_y=0.1, random_state=0)
-    with pytest.warns(UserWarning, match="max_iter=25"):
-        model = SVC(kernel="linear", max_iter=25).fit(X, y)
-    assert at_once and model.n_iter_[0] == 25
+    with pytest.warns(UserWarning, match="max_iter=10"):
+        model = SVC(kernel="linear", max_iter=10).fit(X, y)
+    assert at_once and model.n_iter_[0] == 10
     assert model.fit_report_.status == "max_iter"
 
 
 @pytest.mark.parametrize("estimator", [SVR(kernel="linear", C=100.0), OneClassSVM(kernel="linear")])
 def test_other_kinds_take_it_from_the_block_method(monkeypatch, estimator):
-    monkeypatch.setattr(constants, "STEPS_BEFORE_INTERIOR_POINT", 1)
+    monkeypatch.setattr(constants, "INTERIOR_POINT_ITERATIONS", 0)
     rng = np.random.default_rng(0)
     X = StandardScaler().fit_transform(rng.normal(size=(300, 5))) + 1.0
     y = X @ np.arange(5.0) + rng.normal(size=300)

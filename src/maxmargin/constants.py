@@ -81,12 +81,12 @@ PARTS_PER_ROUND = 16
 
 # Linear kernels of few features. --------------------------------------------------------------
 
-# Features and samples of a problem up to which the interior-point method is for it, and the SMO
-# steps that may come before it, in about half its time: so many, and one for each two products of
-# its features. Easy problems take fewer. (benchmarks/small.py)
+# Features and samples of a problem up to which the interior-point method is for it, and the
+# iterations that it takes, about, for each doubling of the samples beyond 4: SMO steps come first,
+# and may take part of that time. Easy problems need fewer steps. (benchmarks/small.py)
 INTERIOR_POINT_FEATURES = 64
 INTERIOR_POINT_SAMPLES = 8192
-STEPS_BEFORE_INTERIOR_POINT = 500
+INTERIOR_POINT_ITERATIONS = 3
 
 # Exact answers. -----------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ def paths_of_large_problems(wanted: bool):
 
     changes = [
         (constants, "DOUBLE_PRECISION_BYTES", 0),
-        (constants, "STEPS_BEFORE_INTERIOR_POINT", 1),
+        (constants, "INTERIOR_POINT_ITERATIONS", 0),
         (irwls, "_LOW_RANK_SAMPLES", 10),
     ]
     before = [getattr(module, name) for module, name, _ in changes]

@@ -33,6 +33,15 @@ _SETTLED = 0.25
 # Complementarity, in parts of tol times the largest range of a β, from which on β is rounded.
 _WORTH_ROUNDING = 0.1
 
+# Costs in nanoseconds, of which only ratios matter: of an iteration for each sample, each feature
+# and each product of features; of an SMO step, and of each sample in it.
+_COST_OF_SAMPLE, _COST_OF_FEATURE, _COST_OF_PRODUCT = 30.0, 1.5, 0.04
+_COST_OF_STEP, _COST_OF_PLACE = 130.0, 0.6
+# A violation from which on SMO steps do not crawl; labels are 2 apart. (benchmarks/small.py)
+CLOSE = 0.1
+# Features of a kernel row that takes as long as a step.
+_FEATURES_OF_STEP = 5
+
 # Divisions follow NumPy's rules, not Python's: a β that rounding puts on its bound makes a number
 # infinite, and no factor or step comes of it.
 _extremes = part_of(optimality.extremes)
@@ -40,9 +49,22 @@ _cholesky = part_of(reweighted_steps.cholesky)
 _solve_factored = part_of(reweighted_steps.solve_factored)
 
 
-def steps_before(V: np.ndarray) -> int:
-    """SMO steps that a problem may take before this method takes over."""
-    return constants.STEPS_BEFORE_INTERIOR_POINT + V.shape[1] ** 2 // 2
+def steps_before(n: np.ndarray, n_features: int) -> np.ndarray:
+    """SMO steps that problems of n samples may take before this method takes over.
+
+    They take about half of its time; those that are close to the optimum then (`CLOSE`) may take as
+    many again. So both together need at most twice the time of the better one, and it is not known
+    beforehand which one that is.
+    """
+    each = _COST_OF_SAMPLE + (_COST_OF_FEATURE + _COST_OF_PRODUCT * n_features) * n_features
+    iterations = constants.INTERIOR_POINT_ITERATIONS * np.log2(np.maximum(n / 4, 1))
+    time = 0.5 * iterations * each * n
+    return np.maximum(time / (_COST_OF_STEP + _COST_OF_PLACE * n), 1.0).astype(np.int64)
+
+
+def steps_of_row(n_features: int) -> int:
+    """SMO steps in the time of a kernel row."""
+    return n_features // _FEATURES_OF_STEP
 
 
 def by_interior_point(

@@ -32,7 +32,7 @@ BLOCK = 512
 _NOWHERE = np.float32(2**24)
 # Of the diagonal in float32: a step adds a few kernel values, and must not overflow.
 LARGEST_DIAGONAL = 1e37
-_FAST = {"nnan", "nsz", "contract", "arcp", "reassoc"}
+FAST = {"nnan", "nsz", "contract", "arcp", "reassoc"}
 
 
 # Part of tol that penalties in single precision may cost.
@@ -86,7 +86,7 @@ def _penalise_all(beta, lower, upper, epsilon, grow_penalty, shrink_penalty):
 # which would keep them from being vectorised.
 
 
-@inner(fastmath=_FAST)
+@inner(fastmath=FAST)
 def update_block(residual, row_i, row_j, delta, grow_penalty, shrink_penalty):
     """Residual of one block after a step; its largest growing and least shrinking value."""
     kind = residual.dtype.type
@@ -99,7 +99,7 @@ def update_block(residual, row_i, row_j, delta, grow_penalty, shrink_penalty):
     return highest, lowest
 
 
-@inner(fastmath=_FAST)
+@inner(fastmath=FAST)
 def extremes_of_block(residual, grow_penalty, shrink_penalty):
     kind = residual.dtype.type
     highest, lowest = kind(-np.inf), kind(np.inf)
@@ -110,7 +110,7 @@ def extremes_of_block(residual, grow_penalty, shrink_penalty):
 
 
 # Python's error model would test each divisor for zero, and keep the loop from being vectorised.
-@inner(fastmath=_FAST, error_model="numpy")
+@inner(fastmath=FAST, error_model="numpy")
 def gains_of_block(residual, shrink_penalty, row_i, diagonal, diagonal_i, highest, least, gains):
     """Decrease (f_i − f_t)² / (K_ii + K_tt − 2K_it) of the pairs (i, t), in single precision."""
     best, highest = np.float32(0.0), residual.dtype.type(highest)

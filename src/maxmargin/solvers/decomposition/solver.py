@@ -111,7 +111,7 @@ class _BlockRun(CertifiedRun):
         if not (self.refines or problem.by_sign or self.run.start_steps):
             features = problem.kernel.few_features()
         if features is not None:
-            limit = steps_before(features)
+            limit = int(steps_before(np.array(problem.n), features.shape[1]))
         beta, residual, self.n_iter = steps_in_memory(
             problem, self.run, K, tol, min(limit, self.monitor.iterations_left(0))
         )

@@ -21,11 +21,11 @@ from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.in_memory import BufferLease, InMemoryKernel
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import n_threads, run_blocks
-from maxmargin.solvers.common.interior_point import steps_before
+from maxmargin.solvers.common.interior_point import CLOSE, steps_before, steps_of_row
 from maxmargin.solvers.common.pair_steps import diagonal_for_gains
+from maxmargin.solvers.pairs.few import SMALL
 from maxmargin.solvers.pairs.linear import solve_linear
 from maxmargin.solvers.pairs.problems import MANY_STEPS, STEP_BUDGET, solve_problems
-from maxmargin.solvers.pairs.steps import SMALL
 
 # Problems of few samples leave hardly a kernel value unused.
 _FEW_SAMPLES = 64
@@ -201,7 +201,11 @@ def solve_batch(
     features = None
     if batch.few_features and not batch.refine and batch.nu is None:
         features = kernel.few_features()
-    usual = constants.STEPS_PER_SAMPLE, constants.STEPS_PER_TURN
+    usual = np.maximum(constants.STEPS_PER_SAMPLE * sizes, constants.STEPS_PER_TURN)
+    to_the_end, first = (usual, 0, 0.0), (usual, 0, 0.0)
+    if features is not None:
+        n_features = features.shape[1]
+        first = steps_before(sizes, n_features), steps_of_row(n_features), CLOSE
     diagonal = diagonal_for_gains(kernel.diagonal())
     max_steps = batch.max_iter if batch.max_iter >= 0 else np.iinfo(np.int64).max
 
@@ -209,22 +213,20 @@ def solve_batch(
         start = working_time()
         stopped = should_stop()
         with values.lent() as lent:
+            memory, on_demand, *source = lent
 
-            def call(begin: int, end: int, many: tuple[int, int], *variant: bool | None) -> None:
+            def call(begin: int, end: int, limits: tuple, *variant: bool | None) -> None:
+                turns, price, close = limits
                 solve_problems(  # type: ignore[call-arg]
                     batch.problems, begin, end, batch.bounds, batch.codes, batch.costs,
-                    diagonal, batch.by_pair, coefficients, *lent,
-                    batch.tol, 0 if stopped else max_steps, STEP_BUDGET,
-                    *many, found.counts, found.numbers, batch.nu, refine, *variant,
+                    diagonal, batch.by_pair, coefficients, memory, price if on_demand else None,
+                    *source, batch.tol, 0 if stopped else max_steps, STEP_BUDGET,
+                    turns, close, found.counts, found.numbers, batch.nu, refine, *variant,
                 )  # fmt: skip
 
-            if features is None:
-                # Rows that were computed on demand would be lost between two calls.
-                call(part.start, part.stop, usual, begun, few, lent[1])
-            else:
-                # Where a step computes a row, it takes longer.
-                steps = steps_before(features) // (1 if lent[1] is None else 2)
-                call(part.start, part.stop, (0, steps), begun, few, None)
+            # Rows that were computed on demand would be lost between two calls.
+            shrinking = on_demand if features is None else None
+            call(part.start, part.stop, first, begun, few, shrinking)
             for number in np.flatnonzero(found.status[part] == MANY_STEPS) + part.start:
                 if features is not None and sizes[number] <= constants.INTERIOR_POINT_SAMPLES:
                     solve_linear(
@@ -233,7 +235,7 @@ def solve_batch(
                         found.counts, found.numbers,
                     )  # fmt: skip
                 if found.status[number] == MANY_STEPS:
-                    call(number, number + 1, usual, None, None, True)
+                    call(number, number + 1, to_the_end, None, None, True)
         found.stopped[part] = stopped
         found.seconds[part] = (working_time() - start) / (part.stop - part.start)
 

@@ -14,19 +14,23 @@ from maxmargin.compiled import inner, leaf, part_of
 from maxmargin.formulations import LEAST_PART_OF_TOL, tol_for_margin
 from maxmargin.optimality import FEASIBLE
 from maxmargin.problem import GOLDEN, ROUNDING_OF_BOUND, ROUNDING_OF_SUM
-from maxmargin.solvers.pairs.few import residual_of_few, start_of_few, workspace
+from maxmargin.solvers.pairs.few import (
+    SMALL,
+    residual_of_few,
+    start_of_few,
+    steps_of_few,
+    workspace,
+)
 from maxmargin.solvers.pairs.newton import free_samples, newton_step
 from maxmargin.solvers.pairs.rows import fetch, gather, subtract
 from maxmargin.solvers.pairs.steps import (
     LIMIT,
     OPTIMAL,
-    SMALL,
     TOO_MUCH,
     ZERO,
     least_curvature,
     pair_steps,
     steps_of_active,
-    steps_of_few,
 )
 
 # What became of a problem. One that is hard is left to another solver; one that takes many steps
@@ -59,8 +63,7 @@ def solve_problems(
     problems, begin, end, bounds, codes, costs, all_diagonal, by_pair, coefficients,
     memory, on_demand, scratch_start, scratch_stop, shared_at, ready,
     table, samples, features, norms, unit, kind, gamma, coef0, degree,
-    tol, max_steps, budget, per_sample, least_steps, counts, numbers, nu, refine, begun, few,
-    shrinking,
+    tol, max_steps, budget, turns, close, counts, numbers, nu, refine, begun, few, shrinking,
 ):  # fmt: skip
     """Solve the problems from `begin` to `end`, each to its certificate.
 
@@ -74,15 +77,16 @@ def solve_problems(
     by_pair : whether coefficients are those of pairs
     coefficients : β of all problems, in which they start and end
     memory : kernel values
-    on_demand : True where rows are computed when they are wanted; None where all values are in
-        memory, and then the code that computes rows is not even compiled
+    on_demand : the steps that a row counts as, where rows are computed when they are wanted; None
+        where all values are in memory, and then the code that computes rows is not even compiled
     scratch_start, scratch_stop : the part of the memory for these problems
     shared_at, ready : what is kept within groups, see `fetch`; None where nothing is
     table, samples, features, norms, unit, kind, gamma, coef0, degree : what values are computed
         from; features are None where rows are computed one by one
     tol, max_steps, budget : when a problem is solved, steps at most, kernel values that they may
         read
-    per_sample, least_steps : steps per sample, and at least, after which a problem takes many
+    turns : an array with an entry per problem: steps after which it takes many
+    close : the violation from which on it may take so many steps twice
     counts : an array with an entry per problem: status, n_iter, evaluations, n_support, n_bounded
     numbers : the same: objective, duality gap, KKT violation, intercept; with ν also ρ
     nu : ν where the problems are ν-SVCs of pairs, with `costs` as weights; None for C-SVCs
@@ -95,7 +99,6 @@ def solve_problems(
     """
     source = table, samples, norms, (unit, kind, gamma, coef0, degree)
     scratch = scratch_start, scratch_stop
-    limits = tol, max_steps, budget, per_sample, least_steps
     largest = 0
     for p in range(begin, end):
         largest = max(largest, _size(problems[p], bounds))
@@ -106,6 +109,7 @@ def solve_problems(
         n = _size(problems[p], bounds)
         positive, g, h = problems[p]
         h_start, h_stop = (bounds[h], bounds[h + 1]) if h >= 0 else (0, 0)
+        limits = tol, max_steps, budget, turns[p], close
         place = (bounds[g], bounds[g + 1], h_start, h_stop, g, h)
         first = place[1] - place[0]
         row_g, row_h = (h - 1, g) if by_pair else (p, p)
@@ -245,11 +249,11 @@ def _solve_one(
 ):  # fmt: skip
     """Steps and exact residuals in turn until the certificate agrees: status, steps, values.
 
-    The last of the `limits` are the steps per sample, and at least, after which samples at rest are
-    left out.
+    The last of the `limits` are the steps after which samples at rest are left out, and the
+    violation from which on that may be twice as many.
     """
     beta, residual, lower, upper, diagonal = vectors
-    tol, max_steps, budget, per_sample, least_steps = limits
+    tol, max_steps, budget, turn, close = limits
     least_tol = LEAST_PART_OF_TOL * tol
     n, first, by_group = beta.size, place[1] - place[0], None if total is None else True
     free, stop = scratch
@@ -298,20 +302,35 @@ def _solve_one(
         allowed = min(budget // n, _steps_before_hard(n)) - steps
         if reason == TOO_MUCH or allowed <= 0:
             return HARD, steps, computed
-        most = min(max_steps - steps, allowed, max(per_sample * n, least_steps))
+        most = min(max_steps - steps, allowed, turn)
         if refine is not None and (exact or reason == LIMIT):
             between = free_samples(beta, lower, upper)
             if newton_step(between, vectors, rows, memory, first, by_group):
                 violation, levels = violation_and_levels(beta, residual, lower, upper, total)
                 steps, most = steps + 1, most - 1
             most = min(most, _STEPS_BEFORE_NEWTON)
-        elif shrinking is None and reason == LIMIT and n > SMALL:
+        elif (
+            shrinking is None
+            and reason == LIMIT
+            and n > SMALL
+            and (violation > close or steps > turn)
+        ):
             return MANY_STEPS, steps, computed
         target = constants.TARGET * tol
         if few is not None and n <= SMALL:
             least = least_curvature(diagonal)
             reason, taken = steps_of_few(
-                small[0], beta, residual, lower, upper, least, target, most, first, by_group
+                small[0],
+                small[1],
+                beta,
+                residual,
+                lower,
+                upper,
+                least,
+                target,
+                most,
+                first,
+                by_group,
             )
             steps += taken
             continue

@@ -26,8 +26,6 @@ from maxmargin.solvers.common.pair_steps import (
 from maxmargin.solvers.common.shrinking import settled_samples
 from maxmargin.solvers.pairs.rows import fetch
 
-# Up to this many samples plain loops are faster than vectors, whose slices have to be made.
-SMALL = 32
 # Samples whose kernel values are gathered for steps without the others.
 _MOST_ACTIVE = 1024
 # Why the steps ended: within tol; at the limit; without memory for a row, or beyond the budget.
@@ -129,7 +127,7 @@ def _value(memory, at_first, at_second, first, i, j):
 
 
 @inner()
-def _move(i, j, curvature, beta, residual, lower, upper):
+def move(i, j, curvature, beta, residual, lower, upper):
     """The step of i and j; a bound that is reached is set exactly."""
     delta = (residual[i] - residual[j]) / curvature
     slack_i, slack_j = upper[i] - beta[i], beta[j] - lower[j]
@@ -196,6 +194,7 @@ def pair_steps(
                 return TOO_MUCH, steps, free, fetched, computed
             fetched += count
             computed += values
+            max_steps -= on_demand * count
         j = _partner(
             residual, shrink, memory, at_first, at_second, diagonal, i, highest, first,
             least_single, gains, begin, end,
@@ -212,10 +211,11 @@ def pair_steps(
                 return TOO_MUCH, steps, free, fetched, computed
             fetched += count
             computed += values
+            max_steps -= on_demand * count
         curvature = _value(memory, at_first, at_second, first, i, i)
         curvature += _value(memory, at_first, at_second, first, j, j)
         curvature -= 2.0 * _value(memory, at_first, at_second, first, i, j)
-        delta = _move(i, j, max(curvature, least), beta, residual, lower, upper)
+        delta = move(i, j, max(curvature, least), beta, residual, lower, upper)
         for t in (i, j):
             grow[t] = 0.0 if beta[t] < upper[t] else -np.inf
             shrink[t] = 0.0 if beta[t] > lower[t] else np.inf
@@ -285,52 +285,3 @@ def steps_of_active(
     for a in range(m):
         beta[active[a]] = work[0, a]
     return reason, steps, free, fetched, computed
-
-
-@inner(error_model="numpy")
-def steps_of_few(K, beta, residual, lower, upper, least, tol, max_steps, first, by_group):
-    """The same for a few samples, whose kernel values are all in K."""
-    n, first = np.uint64(beta.size), np.uint64(first)
-    nothing = np.uint64(0)
-    begin, end, steps = nothing, n, 0
-    work, change = (K, beta, residual, lower, upper), (nothing, nothing, 0.0)
-    while True:
-        if by_group is None:
-            extremes = _update_few(work, change, begin, end)
-        else:
-            extremes = _wider(
-                _update_few(work, change, nothing, first), _update_few(work, change, first, n)
-            )
-        highest, lowest, i, low = extremes
-        if not highest - lowest > tol:
-            return OPTIMAL, steps
-        if steps >= max_steps:
-            return LIMIT, steps
-        if by_group is not None:
-            begin, end = (nothing, first) if i < first else (first, n)
-        best, j = 0.0, low
-        for t in range(begin, end):
-            difference = highest - residual[t]
-            if beta[t] > lower[t] and difference > 0.0:
-                curvature = max(K[i, i] + K[t, t] - 2.0 * K[i, t], least)
-                # difference² / curvature > best, without the division of most.
-                if difference * difference > best * curvature:
-                    best, j = difference * difference / curvature, t
-        curvature = max(K[i, i] + K[j, j] - 2.0 * K[i, j], least)
-        change = i, j, _move(i, j, curvature, beta, residual, lower, upper)
-        steps += 1
-
-
-@inner()
-def _update_few(work, change, start, end):
-    """The residual after a step of two samples; its extremes, and where they are."""
-    (K, beta, residual, lower, upper), (i, j, delta) = work, change
-    highest, lowest, high, low = -np.inf, np.inf, start, start
-    for t in range(start, end):
-        value = residual[t] - delta * (K[i, t] - K[j, t])
-        residual[t] = value
-        if value > highest and beta[t] < upper[t]:
-            highest, high = value, t
-        if value < lowest and beta[t] > lower[t]:
-            lowest, low = value, t
-    return highest, lowest, high, low
