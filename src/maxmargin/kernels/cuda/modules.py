@@ -10,7 +10,7 @@ from maxmargin.kernels.cuda import load_cupy
 
 # Numbers of the kernel functions, as in kernels.cu.
 KINDS = {"linear": 0, "poly": 1, "rbf": 2, "sigmoid": 3}
-_SOURCES = ("kernels.cu", "sweeps.cu")
+_SOURCES = ("kernels.cu", "pair_steps.cu", "sweeps.cu")
 # The compiled functions that have types, for each of these.
 _TYPES = {"f": "float", "d": "double", "ff": "float, float", "dd": "double, double",
           "df": "double, float"}  # fmt: skip
@@ -36,7 +36,7 @@ def compiled(sources: tuple[str, ...], expressions: tuple[str, ...], device: int
 
 
 def launch(name: str, dtype: str | None, blocks, threads: int, arguments: tuple) -> None:
-    """Launch a leaf of kernels.cu or sweeps.cu, for types like "f" or "df" where it has any."""
+    """Launch a leaf of `_SOURCES`, for types like "f" or "df" where it has any."""
     grid = blocks if isinstance(blocks, tuple) else (blocks,)
     if min(grid) > 0:
         typed = name if dtype is None else f"{name}<{_TYPES[dtype]}>"

@@ -6,7 +6,7 @@ import numpy as np
 
 from maxmargin.compiled import leaf
 
-# What stands for a curvature that is not positive, as in sweeps.cu.
+# What stands for a curvature that is not positive, as in pair_steps.cu.
 _LEAST_CURVATURE = 1e-12
 
 

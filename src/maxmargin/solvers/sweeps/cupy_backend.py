@@ -1,4 +1,4 @@
-"""The operations of the solver on an NVIDIA GPU, by CuPy and the kernels of cuda/sweeps.cu."""
+"""The operations of the solver on an NVIDIA GPU, by CuPy and the kernels of `kernels/cuda`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHARE = 0.8
 _THREADS = 256
 # With more samples than this, working sets are larger.
 _MANY = 40000
-# Samples of a working set that one thread has; OWN in sweeps.cu.
+# Samples of a working set that one thread has; OWN in pair_steps.cu.
 _SAMPLES_PER_THREAD = 4
 # Columns of a product that one thread has; COLUMNS in sweeps.cu.
 _COLUMNS = 4
