@@ -7,15 +7,40 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.compiled import leaf
+from maxmargin.compiled import inner, leaf
 
 _SUM = {"reassoc", "contract", "nsz"}
+# Columns of a block of coefficients up to which it is multiplied in half the time of BLAS, which
+# copies the values before it uses them. (benchmarks/classes.py)
+_FEW_COLUMNS = 16
 
 
 @leaf(inline="always")
 def _pair(first, second, n_classes):
     """Number of the pair of two classes, first < second."""
     return first * (2 * n_classes - first - 1) // 2 + second - first - 1
+
+
+@inner(fastmath=_SUM)
+def _multiply(block, values, product):
+    """product = blockᵀ @ values, four rows of values at a time."""
+    n = len(values)
+    whole = n - n % 4
+    product[:] = 0.0
+    for s in range(0, whole, 4):
+        one, two, three, four = values[s], values[s + 1], values[s + 2], values[s + 3]
+        for column in range(block.shape[1]):
+            target = product[column]
+            a, b = block[s, column], block[s + 1, column]
+            c, d = block[s + 2, column], block[s + 3, column]
+            for r in range(target.size):
+                target[r] += (a * one[r] + b * two[r]) + (c * three[r] + d * four[r])
+    for s in range(whole, n):
+        one = values[s]
+        for column in range(block.shape[1]):
+            target, a = product[column], block[s, column]
+            for r in range(target.size):
+                target[r] += a * one[r]
 
 
 @leaf()
@@ -49,7 +74,10 @@ def add_class_blocks(blocks, numbers, begins, bounds, n_classes, values, tile, m
         if size == 0:  # a class without support vectors
             product[:] = 0.0
         else:
-            np.dot(block.T, values[start:stop], product)
+            if width <= _FEW_COLUMNS:
+                _multiply(block, values[start:stop], product)
+            else:
+                np.dot(block.T, values[start:stop], product)
         for other in range(i):
             target, source = tile[_pair(other, i, n_classes)], product[other]
             for r in range(n_samples):
