@@ -85,14 +85,17 @@ def kernel_tile(
 
 def fill(function: KernelFunction, left: Samples, right: Samples, out, slots=None) -> None:
     """out[slots[i], j] = the kernel value of left sample i and right sample j."""
+    shape = constants.TILE_ROWS, constants.TILE_COLUMNS
+    if right.multiplies_per_value <= _MULTIPLIES_PER_PASS:
+        shape = constants.STORED_TILE_ROWS, constants.STORED_TILE_COLUMNS
 
     def fill_tile(tile) -> None:
         (rows, part), columns = tile
         target = rows if slots is None else slots[rows]
         out[target, columns] = kernel_tile(function, part, right, columns)
 
-    columns = split(right.n, _columns_of_tile(left.n, right))
-    run_blocks(fill_tile, pairs(_row_tiles(left), columns))
+    columns = split(right.n, _columns_of_tile(left.n, right, shape))
+    run_blocks(fill_tile, pairs(_row_tiles(left, shape[0]), columns))
 
 
 def fill_symmetric(function: KernelFunction, samples: Samples, out: np.ndarray) -> None:
@@ -236,17 +239,22 @@ def _summable(function: KernelFunction, samples: Samples) -> SparseSamples | Non
     return cast("SparseSamples", samples)
 
 
-def _row_tiles(samples: Samples) -> list[tuple[slice, Samples]]:
+def _row_tiles(samples: Samples, size: int | None = None) -> list[tuple[slice, Samples]]:
     """The samples, as many at a time as a tile has rows."""
-    if samples.n <= constants.TILE_ROWS:
+    size = size or constants.TILE_ROWS
+    if samples.n <= size:
         return [(slice(0, samples.n), samples)]
-    return [(rows, samples.part(rows)) for rows in split(samples.n, constants.TILE_ROWS)]
+    return [(rows, samples.part(rows)) for rows in split(samples.n, size)]
 
 
-def _columns_of_tile(n_rows: int, right: Samples) -> int:
-    """Columns of a tile: wider where the rows are few, but at least one tile per thread."""
+def _columns_of_tile(n_rows: int, right: Samples, shape: tuple[int, int] | None = None) -> int:
+    """Columns of a tile: wider where the rows are few, but at least one tile per thread.
+
+    `shape` are the most rows and columns of a tile where the rows are many.
+    """
+    most_rows, most_columns = shape or (constants.TILE_ROWS, constants.TILE_COLUMNS)
     work = n_rows * right.n * (1 + right.multiplies_per_value / _MULTIPLIES_PER_PASS)
     if work * right.dtype.itemsize < constants.VALUES_WORTH_THREADS * 4:
         return max(1, right.n)
-    wide = constants.TILE_COLUMNS * max(1, constants.TILE_ROWS // max(1, n_rows))
+    wide = most_columns * max(1, most_rows // max(1, n_rows))
     return max(constants.TILE_COLUMNS // 4, min(wide, -(-right.n // n_threads())))
