@@ -10,7 +10,7 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.kernels.feature_major import KINDS, feature_major
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.gauss_transform import MOST_FEATURES, cost_within
+from maxmargin.kernels.gauss_transform import MOST_FEATURES, corners, cost_within
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.samples import as_samples, to_csr_if_sparse, without_empty_features
 from maxmargin.kernels.samples.mapped import COPIED_BYTES, MappedSamples, is_mapped
@@ -164,10 +164,7 @@ class FeatureKernelMatrix(KernelMatrix):
         few = samples.n_features <= MOST_FEATURES and not samples.is_sparse
         if self.function.name != "rbf" or not few:
             return None
-        parts = [np.asarray(self.X[rows]) for rows in split(self.X.shape[0], _ROWS_AT_ONCE)]
-        low = np.min([part.min(axis=0) for part in parts], axis=0)
-        high = np.max([part.max(axis=0) for part in parts], axis=0)
-        return low.astype(np.float64), high.astype(np.float64)
+        return corners(self.X[rows] for rows in split(self.X.shape[0], _ROWS_AT_ONCE))
 
     def _in_memory_at_once(self, n: int) -> list[slice]:
         """Parts of n rows that are taken into memory: all, unless X is mapped from a file."""

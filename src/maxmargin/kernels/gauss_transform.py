@@ -18,8 +18,8 @@ With γs² = ½, p = 16 and the best ρ these are 2·10⁻¹⁶, 4·10⁻¹⁵ a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterable
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -34,8 +34,10 @@ _SIDE = 0.5
 # same holds for the matrix of the polynomials of one dimension.
 _MOMENTS_PER_SAMPLE = 16
 _MOST_MOMENTS = 2**24
-# Nanoseconds of one core for a sample, by dimension; for a kernel value; for a flop of BLAS.
-_COST_OF_SAMPLE = (60.0, 200.0, 2500.0)
+# Nanoseconds of one core for a sample, by dimension; for a transform, whatever its size; for a
+# kernel value; for a flop of BLAS.
+_COST_OF_SAMPLE = (20.0, 40.0, 400.0)
+_COST_OF_TRANSFORM = 3e5
 _COST_OF_VALUE = 1.0
 _COST_OF_FLOP = 0.05
 # Part of the time of the kernel values from which on the transform is taken.
@@ -92,7 +94,7 @@ def cost_of_sums(
     if not 1 <= n_features <= MOST_FEATURES:
         return np.inf
     cost = _COST_OF_SAMPLE[n_features - 1] * (n_sources + n_targets) + _COST_OF_FLOP * flops
-    cost *= n_tasks / _COST_OF_VALUE
+    cost = (cost * n_tasks + _COST_OF_TRANSFORM) / _COST_OF_VALUE
     return cost if cost < _WORTH_IT * n_sources * n_targets else np.inf
 
 
@@ -101,6 +103,12 @@ def cost_within(
 ) -> float:
     """The same for samples between two corners, which tell the number of boxes."""
     return _Boxes.around(low, high, gamma).cost(n_sources, n_targets, 1)
+
+
+def corners(parts: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest value of each feature, NaN where numbers are not finite."""
+    found = [extremes_of_columns(np.ascontiguousarray(part, np.float64)) for part in parts]
+    return np.min([low for low, _ in found], axis=0), np.max([high for _, high in found], axis=0)
 
 
 class GaussSums:
@@ -117,12 +125,8 @@ class GaussSums:
         """The sums of `gauss_sums`, with the coefficients of a task; None where they do not pay."""
         if cost_of_sums(sources.shape[1], len(sources), n_targets, n_tasks) == np.inf:
             return None
-        ends = [(sources.min(axis=0), sources.max(axis=0))]
-        for part in split(n_targets, _TARGETS):
-            these = targets(part)
-            ends.append((these.min(axis=0), these.max(axis=0)))
-        low, high = np.min([a for a, _ in ends], axis=0), np.max([b for _, b in ends], axis=0)
-        boxes = _Boxes.around(low.astype(np.float64), high.astype(np.float64), gamma)
+        parts = (targets(part) for part in split(n_targets, _TARGETS))
+        boxes = _Boxes.around(*corners(chain([sources], parts)), gamma)
         if boxes.cost(len(sources), n_targets, n_tasks) == np.inf:
             return None
         visit, polynomials = boxes.visit(sources), []
@@ -233,6 +237,22 @@ class _Boxes:
 
 
 @leaf()
+def extremes_of_columns(samples):
+    """Of few columns, for which NumPy takes many times as long."""
+    n_features = samples.shape[1]
+    low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
+    total = 0.0
+    for i in range(len(samples)):
+        for k in range(n_features):
+            value = samples[i, k]
+            low[k], high[k] = min(low[k], value), max(high[k], value)
+            total += value
+    if not np.isfinite(total):
+        low[:], high[:] = np.nan, np.nan
+    return low, high
+
+
+@leaf()
 def box_numbers(samples, low, side, shape):
     """The number of each sample's box."""
     numbers = np.empty(len(samples), np.int64)
@@ -261,52 +281,110 @@ def sorted_by_box(numbers, n_boxes):
 
 
 @inner(fastmath={"contract"})
-def _polynomials(samples, i, low, side, box, shape, out):
-    """Chebyshev polynomials of a sample's coordinates in its box; 1 in dimensions that it lacks."""
-    missing = 3 - samples.shape[1]
+def _polynomials(samples, chosen, count, low, side, box, shape, out):
+    """Chebyshev polynomials of samples of one box, side by side; 1 in dimensions that they lack.
+
+    How many lanes of `out` have numbers: `count` of the samples, and zeros up to whole registers.
+    """
+    missing, lanes = 3 - samples.shape[1], (count + 7) // 8 * 8
     for axis in range(2, -1, -1):
-        out[axis, 0] = 1.0
+        for lane in range(lanes):
+            out[axis, 0, lane] = 1.0
         if axis < missing:
             continue
         at = box % shape[axis]
         box //= shape[axis]
-        place = 2.0 * ((samples[i, axis - missing] - low[axis - missing]) / side - at) - 1.0
-        out[axis, 1] = place
+        for lane in range(lanes):
+            out[axis, 1, lane] = 0.0
+        for lane in range(count):
+            place = (samples[chosen[lane], axis - missing] - low[axis - missing]) / side
+            out[axis, 1, lane] = 2.0 * (place - at) - 1.0
         for k in range(1, 8):
-            out[axis, 2 * k] = 2.0 * out[axis, k] * out[axis, k] - 1.0
-            out[axis, 2 * k + 1] = 2.0 * out[axis, k] * out[axis, k + 1] - place
+            for lane in range(lanes):
+                half, place = out[axis, k, lane], out[axis, 1, lane]
+                out[axis, 2 * k, lane] = 2.0 * half * half - 1.0
+                out[axis, 2 * k + 1, lane] = 2.0 * half * out[axis, k + 1, lane] - place
+    return lanes
+
+
+@inner(fastmath={"contract", "reassoc", "nsz"})
+def _add_products(factor, values, lanes, out):
+    """out[c] += Σ factor · values[c] for eight polynomials c: their sums stay in registers."""
+    s0, s1, s2, s3, s4, s5, s6, s7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for lane in range(lanes):
+        f = factor[lane]
+        s0 += f * values[0, lane]
+        s1 += f * values[1, lane]
+        s2 += f * values[2, lane]
+        s3 += f * values[3, lane]
+        s4 += f * values[4, lane]
+        s5 += f * values[5, lane]
+        s6 += f * values[6, lane]
+        s7 += f * values[7, lane]
+    out[0] += s0
+    out[1] += s1
+    out[2] += s2
+    out[3] += s3
+    out[4] += s4
+    out[5] += s5
+    out[6] += s6
+    out[7] += s7
 
 
 @leaf(fastmath={"contract"})
 def add_moments(samples, order, starts, first, last, coefficients, grid, low, side, shape):
     """Add the coefficients of the samples in some boxes to the moments of these."""
-    values = np.zeros((3, 16))
+    values, factor, chosen = np.zeros((3, 16, 64)), np.zeros(64), np.zeros(64, np.int64)
     for box in range(first, last):
-        for place in range(starts[box], starts[box + 1]):
-            i = order[place]
-            if coefficients[i] == 0.0:
-                continue
-            _polynomials(samples, i, low, side, box, shape, values)
+        place = starts[box]
+        while place < starts[box + 1]:
+            count = 0
+            while place < starts[box + 1] and count < 64:
+                chosen[count] = order[place]
+                count += coefficients[order[place]] != 0.0
+                place += 1
+            lanes = _polynomials(samples, chosen, count, low, side, box, shape, values)
             for a in range(grid.shape[1]):
                 for b in range(grid.shape[2]):
-                    factor = coefficients[i] * values[0, a] * values[1, b]
-                    for c in range(16):
-                        grid[box, a, b, c] += factor * values[2, c]
+                    for lane in range(count, lanes):
+                        factor[lane] = 0.0
+                    for lane in range(count):
+                        weight = coefficients[chosen[lane]]
+                        factor[lane] = weight * values[0, a, lane] * values[1, b, lane]
+                    _add_products(factor, values[2, :8], lanes, grid[box, a, b, :8])
+                    _add_products(factor, values[2, 8:], lanes, grid[box, a, b, 8:])
 
 
-@leaf(fastmath={"contract", "reassoc"})
+@inner(fastmath={"contract"})
+def _add_polynomials(weights, u, v, values, lanes, out):
+    """out += u · v · Σ_c weights[c] · values[c], lane by lane."""
+    w0, w1, w2, w3 = weights[0], weights[1], weights[2], weights[3]
+    w4, w5, w6, w7 = weights[4], weights[5], weights[6], weights[7]
+    w8, w9, w10, w11 = weights[8], weights[9], weights[10], weights[11]
+    w12, w13, w14, w15 = weights[12], weights[13], weights[14], weights[15]
+    for lane in range(lanes):
+        even = w0 + w2 * values[2, lane] + w4 * values[4, lane] + w6 * values[6, lane]
+        odd = w1 * values[1, lane] + w3 * values[3, lane] + w5 * values[5, lane]
+        even += w8 * values[8, lane] + w10 * values[10, lane] + w12 * values[12, lane]
+        odd += w7 * values[7, lane] + w9 * values[9, lane] + w11 * values[11, lane]
+        odd += w13 * values[13, lane] + w15 * values[15, lane]
+        out[lane] += (even + w14 * values[14, lane] + odd) * u[lane] * v[lane]
+
+
+@leaf(fastmath={"contract"})
 def evaluate_polynomials(samples, order, starts, first, last, results, grid, low, side, shape):
     """Results of the samples in some boxes, from the polynomials of these."""
-    values = np.zeros((3, 16))
+    values, total = np.zeros((3, 16, 64)), np.zeros(64)
     for box in range(first, last):
-        for place in range(starts[box], starts[box + 1]):
-            i = order[place]
-            _polynomials(samples, i, low, side, box, shape, values)
-            total = 0.0
+        for place in range(starts[box], starts[box + 1], 64):
+            chosen = order[place : min(place + 64, starts[box + 1])]
+            lanes = _polynomials(samples, chosen, len(chosen), low, side, box, shape, values)
+            for lane in range(lanes):
+                total[lane] = 0.0
             for a in range(grid.shape[1]):
                 for b in range(grid.shape[2]):
-                    part = 0.0
-                    for c in range(16):
-                        part += grid[box, a, b, c] * values[2, c]
-                    total += part * values[0, a] * values[1, b]
-            results[i] = total
+                    _add_polynomials(
+                        grid[box, a, b], values[0, a], values[1, b], values[2], lanes, total
+                    )
+            for lane in range(len(chosen)):
+                results[chosen[lane]] = total[lane]
