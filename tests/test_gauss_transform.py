@@ -44,6 +44,27 @@ def test_sums_agree_with_kernel_values(always, d, scale, gamma):
     assert np.abs(sums - expected).max() <= 1e-13 * np.abs(coefficients).sum(axis=0).max()
 
 
+@pytest.mark.parametrize("n", [1, 7, 8, 63, 64, 65, 130])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_samples_of_one_box_side_by_side(always, d, n):
+    """Registers that are full or not, and sources without a coefficient between the others."""
+    X = np.random.default_rng(n).random((n, d))
+    coefficients = np.where(np.arange(n) % 3 == 1, 0.0, 1.0 + np.arange(n))[:, np.newaxis]
+    sums = gauss_sums(0.1, X, coefficients, X.__getitem__, n)
+    expected = direct(0.1, X, coefficients, X)
+    assert np.abs(sums - expected).max() <= 1e-13 * coefficients.sum()
+
+
+def test_the_corners_of_samples_are_those_of_numpy():
+    parts = [clouds(50, 3, seed) for seed in (0, 1)]
+    low, high = gauss_transform.corners(parts)
+    assert_array_equal(low, np.vstack(parts).min(axis=0))
+    assert_array_equal(high, np.vstack(parts).max(axis=0))
+    for value in (np.nan, np.inf):
+        parts[1][3, 1] = value
+        assert np.isnan(gauss_transform.corners(parts)).all()
+
+
 def test_samples_at_the_ends_of_boxes(always):
     side = math.sqrt(0.5 / 2.0)  # of a box, for γ = 2
     steps = side * np.arange(6)
