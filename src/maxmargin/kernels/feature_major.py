@@ -18,7 +18,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic, overload
 
-from maxmargin.compiled import leaf, part_of
+from maxmargin.compiled import inner, leaf, part_of
 from maxmargin.kernels._elementwise import polynomial_part, rbf_inplace, sigmoid_part
 from maxmargin.kernels.functions import KernelFunction
 
@@ -42,7 +42,7 @@ class FeatureMajorSamples:
     table : array of shape (n_features, n), or of uint64 and shape (n_features / 64, n) with
         one bit per feature
     norms : squared norms of the samples, in the precision of the kernel values
-    parameters : product of two set bits, number of the kernel function, its γ, coef0 and degree
+    parameters : product of two set bits, and those of `kernel_parameters`
     """
 
     def __init__(self, table: np.ndarray, norms: np.ndarray, parameters: tuple):
@@ -64,11 +64,17 @@ def feature_major(samples: Samples, function: KernelFunction) -> FeatureMajorSam
         table, unit = _densified(samples), 0.0
     else:
         table = _bits(samples)
-    parameters = (
-        of_dtype(unit**2), KINDS[function.name], of_dtype(function.gamma),
-        of_dtype(function.coef0), function.degree,
-    )  # fmt: skip
+    parameters = of_dtype(unit**2), *kernel_parameters(function, of_dtype)
     return FeatureMajorSamples(table, samples.norms, parameters)
+
+
+def kernel_parameters(function: KernelFunction, of_dtype: type) -> tuple:
+    """Number of a kernel function, its γ, coef0 and degree, as `to_kernel_values` takes them.
+
+    coef0 is None where the kernel has none: what is for the others is then not compiled.
+    """
+    coef0 = of_dtype(function.coef0) if function.name in ("poly", "sigmoid") else None
+    return KINDS[function.name], of_dtype(function.gamma), coef0, int(function.degree)
 
 
 def _only_value(samples: Samples) -> float | None:
@@ -155,6 +161,18 @@ def _products_of_type(table, sample, start, stop, unit, out):
     return shared_bits if isinstance(table.dtype, types.Integer) else sum_over_features
 
 
+@inner()
+def to_kernel_values(products, row_norms, column_norms, kind, gamma, coef0, degree):
+    """Inner products become kernel values, in place; see `kernel_parameters`."""
+    if kind == RBF:
+        rbf_inplace(products, row_norms, column_norms, gamma)
+    if coef0 is not None:  # by itself: code behind an argument of None is pruned
+        if kind == POLYNOMIAL:
+            polynomial_part(products, gamma, coef0, degree)
+        elif kind == SIGMOID:
+            sigmoid_part(products, gamma, coef0)
+
+
 @leaf(fastmath={"contract"})
 def kernel_values(table, norms, unit, kind, gamma, coef0, degree, sample, norm, start, out):
     """Kernel values of one sample with the samples from `start` on, until `out` is full.
@@ -167,12 +185,7 @@ def kernel_values(table, norms, unit, kind, gamma, coef0, degree, sample, norm, 
     stop = start + len(out)
     _products(table, sample, start, stop, unit, out)
     tile = out.reshape((1, len(out)))
-    if kind == RBF:
-        rbf_inplace(tile, norm, norms[start:stop], gamma)
-    elif kind == POLYNOMIAL:
-        polynomial_part(tile, gamma, coef0, degree)
-    elif kind == SIGMOID:
-        sigmoid_part(tile, gamma, coef0)
+    to_kernel_values(tile, norm, norms[start:stop], kind, gamma, coef0, degree)
 
 
 kernel_values_part = part_of(kernel_values)

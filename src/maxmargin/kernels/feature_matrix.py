@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from maxmargin import constants
-from maxmargin.kernels.feature_major import KINDS, feature_major
+from maxmargin.kernels.feature_major import feature_major, kernel_parameters
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.gauss_transform import MOST_FEATURES, corners, cost_within
 from maxmargin.kernels.interface import KernelMatrix
@@ -219,10 +219,7 @@ class FeatureKernelMatrix(KernelMatrix):
             return None
         dense = None if samples.is_sparse else cast("DenseSamples", samples)
         if dense is not None and dense.n_features >= constants.FEATURES_WORTH_PRODUCTS:
-            parameters = (
-                0.0, KINDS[function.name], float(function.gamma), float(function.coef0),
-                int(function.degree),
-            )  # fmt: skip
+            parameters = 0.0, *kernel_parameters(function, float)
             return nothing, nothing, dense.X, dense.norms, parameters
         found = self.feature_major()
         if found is None:

@@ -13,8 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin.compiled import inner
-from maxmargin.kernels._elementwise import polynomial_part, rbf_inplace, sigmoid_part
-from maxmargin.kernels.feature_major import POLYNOMIAL, RBF, SIGMOID, TILE, kernel_values_part
+from maxmargin.kernels.feature_major import TILE, kernel_values_part, to_kernel_values
 from maxmargin.solvers.pairs.atomic import load_flag, store_flag
 
 # Rows that are computed together, at most.
@@ -47,12 +46,7 @@ def _some_rows(source, features, chosen, start, stop, out):
             left[k, feature] = own[feature]
         left_norms[k] = norms[chosen[k]]
     np.dot(left, features[start:stop].T, out)
-    if kind == RBF:
-        rbf_inplace(out, left_norms, norms[start:stop], gamma)
-    elif kind == POLYNOMIAL:
-        polynomial_part(out, gamma, coef0, degree)
-    elif kind == SIGMOID:
-        sigmoid_part(out, gamma, coef0)
+    to_kernel_values(out, left_norms, norms[start:stop], kind, gamma, coef0, degree)
 
 
 @inner()
