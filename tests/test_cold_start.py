@@ -58,11 +58,11 @@ def test_compiled_once_and_shared_between_processes(tmp_path):
 
 
 SMALL_FIT = """
-import json
+import json, sys
 import numpy as np
 from numba.core import event
 from maxmargin import SVC
-X = np.random.default_rng(0).normal(size=(60, 3))
+X = np.random.default_rng(0).normal(size=(int(sys.argv[1]), 3))
 with event.install_recorder("numba:compile") as compiled:
     SVC().fit(X, X[:, 0] > 0)
 print(json.dumps([one.data["dispatcher"].py_func.__name__ for _, one in compiled.buffer]))
@@ -70,14 +70,20 @@ print(json.dumps([one.data["dispatcher"].py_func.__name__ for _, one in compiled
 
 
 @pytest.mark.slow
-def test_a_small_fit_compiles_only_what_it_takes(tmp_path):
-    """Neither steps for a few samples, nor those of hard problems, nor rows on demand."""
+@pytest.mark.parametrize("n", [60, 300])
+def test_a_small_fit_compiles_only_what_it_takes(n, tmp_path):
+    """Neither steps for a few samples, nor those of hard problems, nor other kernels.
+
+    Kernel rows on demand are for the larger of the two alone.
+    """
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-c", SMALL_FIT]
+    command = [sys.executable, "-c", SMALL_FIT, str(n)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
     compiled = set(json.loads(done.stdout))
     assert {"solve_problems", "pair_steps"} <= compiled
-    assert not compiled & {"steps_of_few", "steps_of_active", "fetch", "_make_feasible"}
+    assert ("fetch" in compiled) == (n == 300)
+    assert not compiled & {"steps_of_few", "steps_of_active", "_make_feasible"}
+    assert not compiled & {"polynomial_inplace", "sigmoid_inplace"}
 
 
 def test_parts_are_compiled_into_what_calls_them():

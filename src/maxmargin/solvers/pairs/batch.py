@@ -213,21 +213,26 @@ def solve_batch(
         start = working_time()
         stopped = should_stop()
         with values.lent() as lent:
-            memory, on_demand, *source = lent
+            memory, on_demand, *scratch = lent[:6]
+            places = np.empty((2, int(sizes[part].max())), np.int64)
+            left = np.zeros(2, np.int64)
 
-            def call(begin: int, end: int, limits: tuple, *variant: bool | None) -> None:
+            def call(begin: int, end: int, limits: tuple, *variant: bool | None) -> int:
                 turns, price, close = limits
-                solve_problems(  # type: ignore[call-arg]
+                return solve_problems(  # type: ignore[call-arg]
                     batch.problems, begin, end, batch.bounds, batch.codes, batch.costs,
                     diagonal, batch.by_pair, coefficients, memory, price if on_demand else None,
-                    *source, batch.tol, 0 if stopped else max_steps, STEP_BUDGET,
-                    turns, close, found.counts, found.numbers, batch.nu, refine, *variant,
+                    *scratch, places, left, *lent[6:], batch.tol, 0 if stopped else max_steps,
+                    STEP_BUDGET, turns, close, found.counts, found.numbers, batch.nu, refine,
+                    *variant,
                 )  # fmt: skip
 
-            # Rows that were computed on demand would be lost between two calls.
-            shrinking = on_demand if features is None else None
-            call(part.start, part.stop, first, begun, few, shrinking)
-            for number in np.flatnonzero(found.status[part] == MANY_STEPS) + part.start:
+            following = part.start
+            while following < part.stop:
+                following = call(following, part.stop, first, begun, few, None)
+                number = following - 1
+                if found.status[number] != MANY_STEPS:
+                    continue
                 if features is not None and sizes[number] <= constants.INTERIOR_POINT_SAMPLES:
                     solve_linear(
                         batch.problems, number, batch.bounds, batch.codes, batch.costs,
@@ -235,7 +240,7 @@ def solve_batch(
                         found.counts, found.numbers,
                     )  # fmt: skip
                 if found.status[number] == MANY_STEPS:
-                    call(number, number + 1, to_the_end, None, None, True)
+                    call(number, following, to_the_end, None, None, True)
         found.stopped[part] = stopped
         found.seconds[part] = (working_time() - start) / (part.stop - part.start)
 

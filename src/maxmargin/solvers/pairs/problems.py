@@ -61,13 +61,15 @@ _feasibility, _gap_of = part_of(optimality.feasibility), part_of(optimality.gap_
 @leaf()
 def solve_problems(
     problems, begin, end, bounds, codes, costs, all_diagonal, by_pair, coefficients,
-    memory, on_demand, scratch_start, scratch_stop, shared_at, ready,
+    memory, on_demand, scratch_start, scratch_stop, shared_at, ready, places, left,
     table, samples, features, norms, unit, kind, gamma, coef0, degree,
     tol, max_steps, budget, turns, close, counts, numbers, nu, refine, begun, few, shrinking,
 ):  # fmt: skip
     """Solve the problems from `begin` to `end`, each to its certificate.
 
-    Arguments are handed over one by one, since the interpreter takes long over tuples of arrays.
+    It ends before that at a problem that takes many steps, whose rows would be lost, and returns
+    the number of the next one. Arguments are handed over one by one, since the interpreter takes
+    long over tuples of arrays.
 
     Parameters
     ----------
@@ -81,6 +83,8 @@ def solve_problems(
         where all values are in memory, and then the code that computes rows is not even compiled
     scratch_start, scratch_stop : the part of the memory for these problems
     shared_at, ready : what is kept within groups, see `fetch`; None where nothing is
+    places, left : where the rows of a problem are, and what it has used of the memory and fetched;
+        a call that goes on with a problem takes them as another one left them
     table, samples, features, norms, unit, kind, gamma, coef0, degree : what values are computed
         from; features are None where rows are computed one by one
     tol, max_steps, budget : when a problem is solved, steps at most, kernel values that they may
@@ -98,12 +102,10 @@ def solve_problems(
         where they end as MANY_STEPS
     """
     source = table, samples, norms, (unit, kind, gamma, coef0, degree)
-    scratch = scratch_start, scratch_stop
     largest = 0
     for p in range(begin, end):
         largest = max(largest, _size(problems[p], bounds))
     work = np.empty((5, largest))
-    all_places = np.empty((2, largest), np.int64)
     work_diagonal, small = np.empty(largest, np.float32), workspace(SMALL)
     for p in range(begin, end):
         n = _size(problems[p], bounds)
@@ -116,12 +118,13 @@ def solve_problems(
         beta, residual, linear, lower, upper = (
             work[0, :n], work[1, :n], work[2, :n], work[3, :n], work[4, :n]
         )  # fmt: skip
-        rows = all_places[0, :n], all_places[1, :n]
+        rows = places[0, :n], places[1, :n]
         diagonal = work_diagonal[:n]
         vectors = beta, residual, lower, upper, diagonal
-        _formulate(
-            positive, place, codes, costs, all_diagonal, on_demand, vectors, linear, rows, nu
-        )  # fmt: skip
+        _formulate(positive, place, codes, costs, all_diagonal, vectors, linear, nu)
+        if shrinking is None:
+            left[0], left[1] = scratch_start, 0
+            _place_rows(place, codes.size, on_demand, rows)
         for t in range(n):
             s, row = (place[0] + t, row_g) if t < first else (h_start + t - first, row_h)
             beta[t] = coefficients[row, s]
@@ -132,14 +135,18 @@ def solve_problems(
             _fill(beta[:first], upper[:first], total)
             _fill(beta[first:], lower[first:], -total)
         status, steps, computed = _solve_one(
-            place, vectors, linear, rows, memory, on_demand, shared_at, ready, scratch, source,
-            features, limits, small, total, refine, few, shrinking, counts[1, p], counts[2, p],
+            place, vectors, linear, rows, memory, on_demand, shared_at, ready, left, scratch_stop,
+            source, features, limits, small, total, refine, few, shrinking, counts[1, p],
+            counts[2, p],
         )  # fmt: skip
         for t in range(n):
             s, row = (place[0] + t, row_g) if t < first else (h_start + t - first, row_h)
             coefficients[row, s] = beta[t]
         counts[0, p], counts[1, p], counts[2, p] = status, steps, computed
         record(p, beta, residual, linear, lower, upper, counts, numbers, total)
+        if status == MANY_STEPS:
+            return p + 1
+    return end
 
 
 @inner()
@@ -161,8 +168,8 @@ def record(p, beta, residual, linear, lower, upper, counts, numbers, total):
 
 
 @inner()
-def _formulate(positive, place, codes, costs, all_diagonal, on_demand, vectors, linear, rows, nu):
-    """p, bounds, diagonal and places of the kernel rows of one problem."""
+def _formulate(positive, place, codes, costs, all_diagonal, vectors, linear, nu):
+    """p, bounds and diagonal of one problem."""
     _, _, lower, upper, diagonal = vectors
     first = place[1] - place[0]
     for t in range(linear.size):
@@ -170,8 +177,16 @@ def _formulate(positive, place, codes, costs, all_diagonal, on_demand, vectors, 
         label = 1.0 if codes[s] == positive else -1.0
         linear[t], diagonal[t] = label if nu is None else 0.0, all_diagonal[s]
         lower[t], upper[t] = (0.0, costs[s]) if label > 0 else (-costs[s], 0.0)
-        rows[0][t] = s * codes.size + place[0] if on_demand is None else -1
-        rows[1][t] = s * codes.size + place[2] if on_demand is None else -1
+
+
+@inner()
+def _place_rows(place, n_samples, on_demand, rows):
+    """Where the kernel rows of a problem are."""
+    first = place[1] - place[0]
+    for t in range(rows[0].size):
+        s = place[0] + t if t < first else place[2] + t - first
+        rows[0][t] = s * n_samples + place[0] if on_demand is None else -1
+        rows[1][t] = s * n_samples + place[2] if on_demand is None else -1
 
 
 @inner()
@@ -244,7 +259,7 @@ def _make_feasible(beta, lower, upper):
 
 @inner()
 def _solve_one(
-    place, vectors, linear, rows, memory, on_demand, shared_at, ready, scratch, source, features,
+    place, vectors, linear, rows, memory, on_demand, shared_at, ready, left, stop, source, features,
     limits, small, total, refine, few, shrinking, steps, computed,
 ):  # fmt: skip
     """Steps and exact residuals in turn until the certificate agrees: status, steps, values.
@@ -256,9 +271,8 @@ def _solve_one(
     tol, max_steps, budget, turn, close = limits
     least_tol = LEAST_PART_OF_TOL * tol
     n, first, by_group = beta.size, place[1] - place[0], None if total is None else True
-    free, stop = scratch
-    # Of one type from the start: for a literal zero Numba would compile all that is called anew.
-    fetched, passes, worst, all_moved, exact = ZERO, 0, np.inf, True, False
+    free, fetched = left
+    passes, worst, all_moved, exact = 0, np.inf, True, False
     if few is not None and n <= SMALL:
         free, values = gather(
             place, residual, rows, memory, on_demand, shared_at, ready, free, stop, source,
@@ -315,6 +329,7 @@ def _solve_one(
             and n > SMALL
             and (violation > close or steps > turn)
         ):
+            left[0], left[1] = free, fetched
             return MANY_STEPS, steps, computed
         target = constants.TARGET * tol
         if few is not None and n <= SMALL:
