@@ -61,8 +61,9 @@ class KernelModel(BaseSVM):
     def _decisions(self, X, form: str) -> np.ndarray:
         """Values of all decision functions, in LIBSVM's sign and in that form."""
         X = self._validate_for_predict(X)
-        n_values = float(X.shape[0]) * len(self.support_)
-        if self.kernel in _OF_KERNEL_VALUES and use_card(self.device, n_values):
+        if self.kernel in _OF_KERNEL_VALUES and use_card(
+            self.device, float(X.shape[0]) * len(self.support_)
+        ):
             return self._decisions_on_card(X, form)
         labels = first_labels(self, X, form) if form in ("votes", "largest") else None
         if labels is not None:
