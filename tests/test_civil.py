@@ -181,6 +181,12 @@ def test_the_time_left_follows_the_second_half_of_the_time_so_far():
     assert lines[3].seconds_left == pytest.approx(95.0)  # as the tenth since then took
 
 
+def test_there_is_no_rate_while_the_clock_stands_still():
+    """As it does while another thread compiles."""
+    lines = falling([1.0, 0.5, 0.1, 0.01], [0.0, 0.0, 0.0, 10.0], tol=1e-3)
+    assert [line.seconds_left for line in lines] == [np.inf, np.inf, np.inf, pytest.approx(10.0)]
+
+
 def test_the_time_left_is_no_longer_than_the_limit_allows():
     lines = falling([1.0, 1.0, 0.1, 1e-4], [0.0, 1.0, 2.0, 3.0], tol=1e-3, limit=5.0)
     assert_allclose([line.seconds_left for line in lines], [5.0, 4.0, 2.0, 0.0])

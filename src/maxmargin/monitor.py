@@ -77,9 +77,11 @@ class Pace:
             return 0.0
         before = max(0, bisect.bisect_right(self._seconds, 0.5 * seconds) - 1)
         fallen = self._lowest[before] / lowest
-        if not 1.0 < fallen < math.inf or self._tol <= 0:
+        # No time passes while another thread compiles.
+        elapsed = seconds - self._seconds[before]
+        if not 1.0 < fallen < math.inf or self._tol <= 0 or elapsed <= 0:
             return math.inf
-        rate = math.log(fallen) / (seconds - self._seconds[before])
+        rate = math.log(fallen) / elapsed
         return math.log(lowest / self._tol) / rate
 
 
