@@ -318,17 +318,17 @@ def exponents(lines: list[Line]) -> dict[str, float]:
     return found
 
 
-def _curve(lines, case: str, contestant: str) -> tuple[list, list]:
+def _curve(lines, case: str, contestant: str, what: str = "seconds") -> tuple[list, list]:
     points = [
-        (line.n, line.seconds)
+        (line.n, getattr(line, what))
         for line in lines
-        if (line.case, line.contestant) == (case, contestant) and line.seconds is not None
+        if (line.case, line.contestant) == (case, contestant) and getattr(line, what) is not None
     ]
-    return [at for at, _ in points], [seconds for _, seconds in points]
+    return [at for at, _ in points], [value for _, value in points]
 
 
 def plot(path: Path, lines: list[Line]) -> bool:
-    """Time against n with the fitted exponents; False where nothing has three points."""
+    """Time with the fitted exponents and memory against n; False where nothing has three points."""
     powers = exponents(lines)
     if not powers:
         return False
@@ -337,13 +337,15 @@ def plot(path: Path, lines: list[Line]) -> bool:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    figure, (times, memory) = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     for name, power in powers.items():
         case, _, contestant = name.partition(", ")
-        axes.plot(*_curve(lines, case, contestant), "o-", label=f"{name}: n$^{{{power:.2f}}}$")
-    axes.set(xscale="log", yscale="log", xlabel="n", ylabel="seconds")
-    axes.grid(alpha=0.3)
-    axes.legend()
+        times.plot(*_curve(lines, case, contestant), "o-", label=f"{name}: n$^{{{power:.2f}}}$")
+        memory.plot(*_curve(lines, case, contestant, "memory"), "o-")
+    for axes, of in ((times, "seconds"), (memory, "MB beyond those before the fit")):
+        axes.set(xscale="log", yscale="log", xlabel="n", ylabel=of)
+        axes.grid(alpha=0.3)
+    times.legend()
     figure.savefig(path, dpi=150)
     plt.close(figure)
     return True
