@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 WIDE = np.longdouble
 EPS = float(np.finfo(np.float64).eps)
 # Roundings of one kernel value, and of a sum over it, that a float64 certificate may lose.
-_ROUNDINGS = 32
+ROUNDINGS = 32
 
 
 def kernel_and_rounding(X, params: dict, weights) -> tuple[np.ndarray, np.ndarray]:
@@ -151,7 +151,7 @@ def _float64_can_prove(K, rounding, labels, costs, tol) -> bool:
     be proven only if no sample needs its bound: if small coefficients give all a margin of 1, and
     no direction of negative curvature leads away from there.
     """
-    if _ROUNDINGS * EPS * float((costs * rounding.diagonal()).max()) < 0.01 * tol:
+    if ROUNDINGS * EPS * float((costs * rounding.diagonal()).max()) < 0.01 * tol:
         return True
     n, scale = len(labels), float(np.abs(K).max())
     values = (K / scale).astype(np.float64)
@@ -165,7 +165,7 @@ def _float64_can_prove(K, rounding, labels, costs, tol) -> bool:
     if found.status != 0:
         return False
     size = (found.x[:n] + found.x[n : 2 * n]) / scale
-    return _ROUNDINGS * EPS * float((rounding @ size).max()) < 0.01 * tol
+    return ROUNDINGS * EPS * float((rounding @ size).max()) < 0.01 * tol
 
 
 def _binary(K, rounding, labels, beta, intercept, costs, report, tol, box, exact, solves_all):
@@ -173,7 +173,7 @@ def _binary(K, rounding, labels, beta, intercept, costs, report, tol, box, exact
         yield "coefficients or intercept are not finite"
         return
     alpha = labels * beta
-    lost = _ROUNDINGS * EPS * float((rounding @ np.abs(beta)).max(initial=0.0)) + 16 * EPS
+    lost = ROUNDINGS * EPS * float((rounding @ np.abs(beta)).max(initial=0.0)) + 16 * EPS
     if box:
         if alpha.min() < 0:
             yield f"α = {alpha.min():.3g} is negative"

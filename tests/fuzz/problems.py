@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
+from . import family
+
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed", "callable")
 # Iterations of a fit without a limit of its own: who needs more has lost its way. Methods that
 # take small steps by choice may need more, and are stopped earlier.
@@ -16,15 +18,16 @@ GUARD_OF_SMALL_STEPS = 20_000
 
 @dataclass
 class FuzzProblem:
-    """One problem: data, the parameters of an `SVC`, and how it is fitted.
+    """One problem: data, the parameters of an estimator, and how it is fitted.
 
     Attributes
     ----------
-    params : keyword arguments of `SVC`, without the solver
+    params : keyword arguments of the estimator, without the solver
     solver, options : the solver's name and its options
     first : parameters of a fit that this one starts from, or None
     like_large : whether small problems take the paths that large ones take
     limited : whether max_iter is part of the problem, and not only a guard
+    kind : the name of the estimator
     """
 
     seed: int
@@ -38,21 +41,25 @@ class FuzzProblem:
     like_large: bool
     limited: bool
     notes: list[str] = field(default_factory=list)
+    kind: str = "SVC"
 
     def __str__(self) -> str:
         shape = f"{self.X.shape[0]}×{self.X.shape[1]} {self.X.dtype}"
-        kind = "sparse" if sp.issparse(self.X) else "dense"
+        layout = "sparse" if sp.issparse(self.X) else "dense"
+        what = f"{len(np.unique(self.y))} classes, " if "SVC" in self.kind else ""
         more = f" after {self.first}" if self.first else ""
         weights = ", weights" if self.weights is not None else ""
         large = ", like large" if self.like_large else ""
         return (
-            f"seed {self.seed}: {shape} {kind}{weights}{large}, {len(np.unique(self.y))} classes, "
+            f"seed {self.seed}: {self.kind}, {shape} {layout}{weights}{large}, {what}"
             f"{', '.join(self.notes)}; {self.solver}{self.options} {self.params}{more}"
         )
 
 
 # From this seed on every eighth problem has categories; earlier seeds stay what they were.
 FIRST_OF_CATEGORIES = 100_000
+# From this one on the problems are those of the other four estimators.
+FIRST_OF_FAMILY = 10_000_000
 
 
 def exponential(A, B):
@@ -63,6 +70,11 @@ def exponential(A, B):
 
 def make_problem(seed: int) -> FuzzProblem:
     """The problem of a seed."""
+    return _of_family(seed) if seed >= FIRST_OF_FAMILY else _classification(seed)
+
+
+def _classification(seed: int) -> FuzzProblem:
+    """The problem of an `SVC`."""
     rng = np.random.default_rng([18, seed])
     notes: list[str] = []
     X, y = _samples(rng, notes)
@@ -77,13 +89,7 @@ def make_problem(seed: int) -> FuzzProblem:
         X = _matrix(rng, X.astype(np.float64), notes)
     elif kernel != "callable" and rng.random() < 0.25:
         X = sp.csr_array(X * (rng.random(X.shape) < 0.5))
-    weights = None
-    if rng.random() < 0.2:
-        weights = rng.choice([0.1, 1.0, 2.0, 1000.0], len(y))
-        if rng.random() < 0.5:
-            weights *= rng.random(len(y)) > 0.1
-            for label in np.unique(y):
-                weights[np.flatnonzero(y == label)[0]] = 1.0
+    weights = _weights(rng, y)
     solver, options = _solver(rng, len(y))
     if solver == "greedy":
         weights, params["class_weight"] = None, None
@@ -101,6 +107,45 @@ def make_problem(seed: int) -> FuzzProblem:
         seed, X, y, weights, params, solver, options, first,
         like_large=bool(rng.random() < 0.35), limited=limited, notes=notes,
     )  # fmt: skip
+
+
+def _of_family(seed: int) -> FuzzProblem:
+    """The problem of one of the other four estimators."""
+    rng = np.random.default_rng([20, seed])
+    notes: list[str] = []
+    kind = str(rng.choice(family.KINDS))
+    X, y = _samples(rng, notes)
+    kernel = str(rng.choice(KERNELS, p=[0.25, 0.12, 0.33, 0.08, 0.12, 0.1]))
+    X = _scaled(rng, X, kernel, notes)
+    params = _parameters(rng, kernel, X)
+    y = family.targets_of(rng, kind, X, y, notes)
+    if kernel == "precomputed":
+        X = _matrix(rng, X, notes)
+    elif kernel != "callable" and rng.random() < 0.25:
+        X = sp.csr_array(X * (rng.random(X.shape) < 0.5))
+    weights = _weights(rng, y if kind == "NuSVC" else np.zeros(len(y)))
+    params = family.parameters_of(rng, kind, params, y, weights)
+    solver, options = family.solver_of(rng, kind)
+    limited = bool(rng.random() < 0.08)
+    params["max_iter"] = int(rng.integers(1, 200)) if limited else GUARD
+    if not limited and (solver in ("smo", "irwls", "hierarchical") or params["cache_size"] < 200):
+        params["max_iter"], limited = 5 * GUARD_OF_SMALL_STEPS, True
+    like_large = bool(rng.random() < 0.35)
+    return FuzzProblem(
+        seed, X, y, weights, params, solver, options, None, like_large, limited, notes, kind
+    )
+
+
+def _weights(rng, y) -> np.ndarray | None:
+    """Weights of samples, some of them zero, but not all of one class."""
+    if rng.random() >= 0.2:
+        return None
+    weights = rng.choice([0.1, 1.0, 2.0, 1000.0], len(y))
+    if rng.random() < 0.5:
+        weights *= rng.random(len(y)) > 0.1
+        for label in np.unique(y):
+            weights[np.flatnonzero(y == label)[0]] = 1.0
+    return weights
 
 
 def _samples(rng, notes) -> tuple[np.ndarray, np.ndarray]:

@@ -224,4 +224,5 @@ fit_status_, shape_fit_, n_features_in_, feature_names_in_
         self.device = device
 
     def _formulate(self, data: RegressionData) -> list:
-        return [NuRegression(np.flatnonzero(data.costs > 0), self.nu)]
+        index = np.flatnonzero(data.costs > 0)
+        return [NuRegression(index, self.nu, self.nu * float(data.costs[index].sum()))]

@@ -87,13 +87,14 @@ class EpsilonRegression(Task):
 
 @dataclass(frozen=True, eq=False)
 class NuRegression(Task):
-    """The ν-SVR: ‖β‖₁ ≤ νΣC, and ε is the multiplier of that.
+    """The ν-SVR: ‖β‖₁ ≤ νΣC, the `limit`, and ε is the multiplier of that.
 
     Where the limit is met, β has two sums, and ε follows from their two levels. Where it is
     slack, ε is zero. Which of the two it is shows the answer to either problem.
     """
 
     nu: float
+    limit: float
 
     def name(self, data) -> str:
         return "regression"
@@ -109,7 +110,7 @@ class NuRegression(Task):
         # With two sums, a negative ε is a violation: the objective falls if ‖β‖₁ does. With one,
         # the limit on ‖β‖₁ may be exceeded, and all that is known is that the tube has a width.
         violation = max(outcome.kkt_violation, outcome.levels[-1] - outcome.levels[0])
-        if not problem.by_sign and self._exceeds(problem, outcome.beta):
+        if not problem.by_sign and self._exceeds(outcome.beta):
             violation = np.inf
         if violation <= tol or outcome.status != Status.CONVERGED:
             return replace(outcome, kkt_violation=violation)
@@ -123,19 +124,15 @@ class NuRegression(Task):
         if problem.by_sign:
             if outcome.levels[0] >= outcome.levels[1]:
                 return None
-        elif self._exceeds(problem, outcome.beta):
-            limit = self._limit(problem)
-            totals = (0.5 * limit, -0.5 * limit)
-            start = outcome.beta * (limit / np.abs(outcome.beta).sum())
+        elif self._exceeds(outcome.beta):
+            totals = (0.5 * self.limit, -0.5 * self.limit)
+            start = outcome.beta * (self.limit / np.abs(outcome.beta).sum())
         else:
             return None
         return replace(problem, totals=totals), replace(run, start=start)
 
-    def _limit(self, problem) -> float:
-        return self.nu * float(problem.upper.sum())
-
-    def _exceeds(self, problem, beta) -> bool:
-        return float(np.abs(beta).sum()) > self._limit(problem) * (1 + _ROUNDING_OF_LIMIT)
+    def _exceeds(self, beta) -> bool:
+        return float(np.abs(beta).sum()) > self.limit * (1 + _ROUNDING_OF_LIMIT)
 
 
 def _tube(levels: tuple[float, ...]) -> float:
