@@ -367,7 +367,8 @@ def test_a_grown_model_decides_by_its_coefficients():
 
 
 def test_growth_with_n_is_fitted_and_drawn(tmp_path):
-    lines = [large.Line("made-up", "maxmargin", n, seconds=1e-6 * n**1.5) for n in (10, 100, 1000)]
+    sizes = (10, 100, 1000)
+    lines = [large.Line("made-up", "maxmargin", n, seconds=n**1.5, memory=n) for n in sizes]
     lines.append(large.Line("made-up", "libsvm", 10))
     assert large.exponents(lines) == {"made-up, maxmargin": pytest.approx(1.5)}
     assert large.plot(tmp_path / "n.png", lines) and not large.plot(tmp_path / "m.png", lines[:2])

@@ -54,7 +54,7 @@ BROKEN_TEXTS = [
 def test_text_is_read_as_scikit_learn_reads_it(monkeypatch, block_bytes):
     monkeypatch.setattr(text_blocks, "_BLOCK_BYTES", block_bytes)
     rng = np.random.default_rng(0)
-    X = sp.random(60, 30, density=0.2, format="csr", rng=rng)
+    X = sp.random(60, 30, density=0.2, format="csr", random_state=rng)
     X.data *= 10.0 ** rng.integers(-300, 300, X.nnz)
     written = io.BytesIO()
     dump_svmlight_file(X, rng.normal(size=60), written, zero_based=False)
