@@ -14,7 +14,7 @@ from maxmargin import SVC, constants
 from maxmargin.kernels import tiles as tiling
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.samples import _products, as_samples, sparse, to_csr_if_sparse
+from maxmargin.kernels.samples import _products, _sums, as_samples, sparse, to_csr_if_sparse
 from maxmargin.kernels.samples.dense import DenseSamples
 from maxmargin.kernels.samples.sparse import SparseSamples
 from maxmargin.kernels.user_values import CallableKernelMatrix, PrecomputedKernelMatrix
@@ -381,6 +381,41 @@ def test_sparse_products_at_every_padding(dtype):
             out = np.full((n_rows, n_columns), np.nan, dtype)
             stored.products(left, slice(0, n_columns), out)
             assert_allclose(out, expected[:n_rows, :n_columns], atol=1e-5)
+
+
+@precisions
+def test_sums_of_rbf_values_at_every_padding(dtype):
+    """All counts of targets around the width of a panel, and of samples summed at once."""
+    lanes = _sums.panel_width(dtype)
+    X = data("sparse", n=2 * lanes + 3, d=19)
+    stored, values = SparseSamples(X, dtype), naive(X, X, KernelFunction("rbf", 0.2))
+    coefficients = np.random.default_rng(0).normal(size=X.shape[0])
+    for n in (1, 15, 16, 17, 33):
+        basis = stored.subset(np.arange(n))
+        expected = values[:, :n] @ coefficients[:n]
+        for n_targets in (0, 1, lanes - 1, lanes, lanes + 1, 2 * lanes + 3):
+            sums = np.zeros(n_targets)
+            basis.add_rbf_expansion(0.2, coefficients[:n], stored, slice(0, n_targets), sums)
+            atol = 1e-5 if dtype == np.float32 else 1e-13
+            assert_allclose(sums, expected[:n_targets], atol=atol)
+
+
+@precisions
+@pytest.mark.parametrize("gamma", [0.0, 1e-30, 0.3, 1e6])
+def test_values_in_sums_have_all_digits_from_one_down_to_nothing(dtype, gamma):
+    """The error of a value is the rounding of its exponent x, |x| units, and two more."""
+    exponents = np.concatenate([[0.0, 1e-12], np.linspace(0.01, 900.0, 4000)])
+    lengths = np.sqrt(exponents / gamma) if gamma else exponents
+    samples = SparseSamples(sp.csr_array(lengths[:, np.newaxis]), dtype)
+    origin = SparseSamples(sp.csr_array((1, 1)), dtype)
+    sums = np.zeros(samples.n)
+    origin.add_rbf_expansion(gamma, np.ones(1), samples, slice(0, samples.n), sums)
+    exact = -dtype(gamma).astype(np.float64) * samples.data.astype(np.float64) ** 2
+    expected, x = np.exp(np.append([0.0], exact)), np.append([0.0], exact)
+    limits = np.finfo(dtype)
+    error = np.abs(sums - expected) - 4 * limits.tiny
+    assert (error <= (2 + 3 * np.abs(x)) * limits.eps * expected).all()
+    assert sums.max() <= 1.0
 
 
 def test_panel_is_cleared_between_two_uses():

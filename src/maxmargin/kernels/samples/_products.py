@@ -17,45 +17,63 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from maxmargin.compiled import leaf
-from maxmargin.kernels._elementwise import rbf_inplace
 
 # A panel row holds two 64-byte vectors: two independent sums hide the latency of the additions.
-# Four need fewer instructions per value, but waste more where a panel is not full.
-_VECTOR_BYTES = 64
+# More need fewer instructions per value, but waste more where a panel is not full.
+VECTOR_BYTES = 64
 _VECTORS_PER_PANEL_ROW = 2
-_VECTORS_PER_WIDE_ROW = 4
-# Samples that a panel meets before their products become kernel values.
-_TILE_SAMPLES = 16
 _INT32 = ir.IntType(32)
 _INT64 = ir.IntType(64)
 
 
-def panel_width(dtype, wide: bool = False) -> int:
+def panel_width(dtype) -> int:
     """Number of samples in one panel for values of this type."""
-    vectors = _VECTORS_PER_WIDE_ROW if wide else _VECTORS_PER_PANEL_ROW
-    return vectors * _VECTOR_BYTES // np.dtype(dtype).itemsize
+    return _VECTORS_PER_PANEL_ROW * VECTOR_BYTES // np.dtype(dtype).itemsize
 
 
-def _vector_at(builder, data, offset, vector, element_bytes):
+def vector_at(builder, data, offset, vector, element_bytes):
+    """The numbers from data[offset] on."""
     pointer = builder.bitcast(builder.gep(data, [offset]), vector.as_pointer())
     loaded = builder.load(pointer)
     loaded.align = element_bytes
     return loaded
 
 
-def _store_vector(builder, value, data, offset, vector, element_bytes):
+def store_vector(builder, value, data, offset, vector, element_bytes):
+    """Put them there."""
     pointer = builder.bitcast(builder.gep(data, [offset]), vector.as_pointer())
     builder.store(value, pointer).align = element_bytes
 
 
-@intrinsic(prefer_literal=True)
-def _sparse_row_times_panel(
-    typing_context, data, indices, start, stop, panel, tile, tile_row, vectors
-):
-    """tile[tile_row, :] = Σ_k data[k] · panel[indices[k], :] for start ≤ k < stop.
+def add_products(builder, values, columns, index_type, start, stop, panel, total, vector, size):
+    """*total += Σ_k values[k] · panel[columns[k], :] for start ≤ k < stop.
 
-    A row of the panel has `vectors` vectors, which is a literal number.
+    `total` holds one vector, which is as long as a row of the panel; its numbers have `size` bytes.
     """
+    lanes, one = vector.count, ir.Constant(_INT64, 1)
+    with cgutils.for_range_slice(builder, start, stop, one) as (k, _):
+        column = builder.load(builder.gep(columns, [k]))
+        if index_type.bitwidth < 64:
+            column = builder.zext(column, _INT64)
+        offset = builder.mul(column, ir.Constant(_INT64, lanes))
+        row = vector_at(builder, panel, offset, vector, size)
+        value = everywhere(builder, builder.load(builder.gep(values, [k])), vector)
+        product = builder.fmul(value, row, flags=("contract",))
+        builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
+
+
+def everywhere(builder, value, vector):
+    """A vector of equal numbers."""
+    undefined = ir.Constant(vector, ir.Undefined)
+    single = builder.insert_element(undefined, value, ir.Constant(_INT32, 0))
+    return builder.shuffle_vector(
+        single, undefined, ir.Constant(ir.VectorType(_INT32, vector.count), None)
+    )
+
+
+@intrinsic
+def _sparse_row_times_panel(typing_context, data, indices, start, stop, panel, tile, tile_row):
+    """tile[tile_row, :] = Σ_k data[k] · panel[indices[k], :] for start ≤ k < stop."""
 
     def generate(context, builder, signature, args):
         arrays = [
@@ -63,32 +81,20 @@ def _sparse_row_times_panel(
             for at in (0, 1, 4, 5)
         ]
         values, columns, panel_data, tile_data = (array.data for array in arrays)
-        element = context.get_data_type(data.dtype)
-        element_bytes = data.dtype.bitwidth // 8
-        lanes = vectors.literal_value * _VECTOR_BYTES // element_bytes
-        vector = ir.VectorType(element, lanes)
-        zero = ir.Constant(vector, [ir.Constant(element, 0.0)] * lanes)
-        total = cgutils.alloca_once_value(builder, zero)
-        one = ir.Constant(_INT64, 1)
-        with cgutils.for_range_slice(builder, args[2], args[3], one) as (k, _):
-            column = builder.load(builder.gep(columns, [k]))
-            if indices.dtype.bitwidth < 64:
-                column = builder.zext(column, _INT64)
-            offset = builder.mul(column, ir.Constant(_INT64, lanes))
-            row = _vector_at(builder, panel_data, offset, vector, element_bytes)
-            undefined = ir.Constant(vector, ir.Undefined)
-            value = builder.load(builder.gep(values, [k]))
-            single = builder.insert_element(undefined, value, ir.Constant(_INT32, 0))
-            everywhere = ir.Constant(ir.VectorType(_INT32, lanes), [ir.Constant(_INT32, 0)] * lanes)
-            repeated = builder.shuffle_vector(single, undefined, everywhere)
-            product = builder.fmul(repeated, row, flags=("contract",))
-            builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
+        size = data.dtype.bitwidth // 8
+        lanes = _VECTORS_PER_PANEL_ROW * VECTOR_BYTES // size
+        vector = ir.VectorType(context.get_data_type(data.dtype), lanes)
+        total = cgutils.alloca_once_value(builder, ir.Constant(vector, None))
+        add_products(
+            builder, values, columns, indices.dtype, args[2], args[3], panel_data, total, vector,
+            size,
+        )  # fmt: skip
         offset = builder.mul(args[6], ir.Constant(_INT64, lanes))
-        _store_vector(builder, builder.load(total), tile_data, offset, vector, element_bytes)
+        store_vector(builder, builder.load(total), tile_data, offset, vector, size)
         return context.get_dummy_value()
 
     index = types.int64
-    return types.void(data, indices, index, index, panel, tile, index, vectors), generate
+    return types.void(data, indices, index, index, panel, tile, index), generate
 
 
 @intrinsic
@@ -104,7 +110,7 @@ def _store_transposed(typing_context, tile, out, first_row, first_column):
         stride = builder.extract_value(target.shape, 1)
         element = context.get_data_type(tile.dtype)
         element_bytes = tile.dtype.bitwidth // 8
-        size = _VECTOR_BYTES // element_bytes
+        size = VECTOR_BYTES // element_bytes
         vector = ir.VectorType(element, size)
         mask_type = ir.VectorType(_INT32, size)
 
@@ -116,7 +122,7 @@ def _store_transposed(typing_context, tile, out, first_row, first_column):
         lanes = _VECTORS_PER_PANEL_ROW * size
         for part in range(_VECTORS_PER_PANEL_ROW):
             rows = [
-                _vector_at(
+                vector_at(
                     builder,
                     tile_data,
                     ir.Constant(_INT64, r * lanes + part * size),
@@ -133,7 +139,7 @@ def _store_transposed(typing_context, tile, out, first_row, first_column):
             for lane, row in enumerate(rows):
                 line = builder.add(args[2], ir.Constant(_INT64, part * size + lane))
                 offset = builder.add(builder.mul(line, stride), args[3])
-                _store_vector(builder, row, target.data, offset, vector, element_bytes)
+                store_vector(builder, row, target.data, offset, vector, element_bytes)
         return context.get_dummy_value()
 
     return types.void(tile, out, types.int64, types.int64), generate
@@ -157,16 +163,7 @@ def sparse_products(data, indices, indptr, start, stop, panel, first_row, n_rows
     while j < stop:
         count = min(size, stop - j)
         for r in range(count):
-            _sparse_row_times_panel(
-                data,
-                indices,
-                indptr[j + r],
-                indptr[j + r + 1],
-                panel,
-                tile,
-                r,
-                _VECTORS_PER_PANEL_ROW,
-            )
+            _sparse_row_times_panel(data, indices, indptr[j + r], indptr[j + r + 1], panel, tile, r)
         if count == size and n_rows == lanes:
             _store_transposed(tile, out, first_row, j - start)
         else:
@@ -258,53 +255,6 @@ def sparse_times(data, indices, indptr, weights, start, stop):
             total += np.float64(data[k]) * weights[indices[k]]
         out[i - start] = total
     return out
-
-
-@leaf(fastmath={"contract", "nsz"})
-def add_rbf_expansion(
-    data, indices, indptr, norms, coefficients, gamma,
-    target_data, target_indices, target_indptr, target_norms, start, stop, panel, out,
-):  # fmt: skip
-    """out[t − start] += Σ_j coefficients[j] · k(target t, sample j) for start ≤ t < stop.
-
-    A panel of targets meets one sample after the other, and no kernel value leaves the
-    first-level cache. Sums over a few samples have the precision of the values, sums of
-    those are in float64. `panel` is a scratch array of zeros of the wide width.
-    """
-    n, lanes = indptr.size - 1, panel.shape[1]
-    size = _TILE_SAMPLES
-    tile = np.empty((size, lanes), panel.dtype)
-    panel_norms = np.zeros(lanes, panel.dtype)
-    partial = np.empty(lanes, panel.dtype)
-    total = np.empty(lanes)
-    for first in range(start, stop, lanes):
-        count = min(lanes, stop - first)
-        fill_panel(target_data, target_indices, target_indptr, first, count, panel)
-        panel_norms[:count] = target_norms[first : first + count]
-        total[:] = 0
-        for begin in range(0, n, size):
-            end = min(begin + size, n)
-            for j in range(begin, end):
-                _sparse_row_times_panel(
-                    data,
-                    indices,
-                    indptr[j],
-                    indptr[j + 1],
-                    panel,
-                    tile,
-                    j - begin,
-                    _VECTORS_PER_WIDE_ROW,
-                )
-            rbf_inplace(tile[: end - begin], norms[begin:end], panel_norms, gamma)
-            partial[:] = 0
-            for j in range(begin, end):
-                for lane in range(lanes):
-                    partial[lane] += coefficients[j] * tile[j - begin, lane]
-            for lane in range(lanes):
-                total[lane] += partial[lane]
-        clear_panel(target_indices, target_indptr, first, count, panel)
-        for lane in range(count):
-            out[first - start + lane] += total[lane]
 
 
 @leaf()

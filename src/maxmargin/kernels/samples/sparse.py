@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from maxmargin.kernels.buffers import thread_scratch
 from maxmargin.kernels.deferred import differences
-from maxmargin.kernels.samples import _feature_table, _products
+from maxmargin.kernels.samples import _feature_table, _products, _sums
 from maxmargin.kernels.samples.dense import dense_rows
 from maxmargin.parallel import run_blocks, split
 
@@ -92,15 +92,16 @@ class SparseSamples:
             others._products(group, slice(0, others.n), out[rows])
 
     def _products(self, left, columns: slice, out: np.ndarray) -> None:
+        panel = _panel(self.n_features, _products.panel_width(self.dtype), self.dtype)
         _products.sparse_block(
             left.data, left.indices, left.indptr, self.data, self.indices, self.indptr,
-            columns.start, columns.stop, _panel(self.n_features, self.dtype), out,
+            columns.start, columns.stop, panel, out,
         )  # fmt: skip
 
     def _groups(self, rows: slice) -> list[slice]:
         """Slices of `rows` with few features each, though enough rows to fill a panel."""
         few = int(_GROUP_NONZEROS * self.n / max(1, len(self.data)))
-        size = max(_products.panel_width(self.dtype, wide=True), min(few, _GROUP_ROWS))
+        size = max(_sums.panel_width(self.dtype), min(few, _GROUP_ROWS))
         return [
             slice(rows.start + p.start, rows.start + p.stop)
             for p in split(rows.stop - rows.start, size)
@@ -172,17 +173,18 @@ class SparseSamples:
                 basis._add_rbf_expansion(gamma, coefficients[some], group, every, sums)
 
     def _add_rbf_expansion(self, gamma: float, coefficients, targets, rows: slice, out) -> None:
-        _products.add_rbf_expansion(
-            self.data, self.indices, self.indptr, self.norms, coefficients,
-            self.dtype.type(gamma), targets.data, targets.indices, targets.indptr, targets.norms,
-            rows.start, rows.stop, _panel(self.n_features, self.dtype, wide=True), out,
+        scale, least = _sums.exponent_scale(gamma, self.dtype)
+        panel = _panel(self.n_features, _sums.panel_width(self.dtype), self.dtype)
+        _sums.add_rbf_expansion(
+            self.data, self.indices, self.indptr, self.norms, coefficients, scale, least,
+            targets.data, targets.indices, targets.indptr, targets.norms,
+            rows.start, rows.stop, panel, out,
         )  # fmt: skip
 
 
-def _panel(n_features: int, dtype, wide: bool = False) -> np.ndarray:
+def _panel(n_features: int, width: int, dtype) -> np.ndarray:
     """Zeros for a panel, in the calling thread's scratch memory; its users leave it zero."""
-    shape = n_features, _products.panel_width(dtype, wide)
-    return thread_scratch("panel").array(shape, dtype)
+    return thread_scratch("panel").array((n_features, width), dtype)
 
 
 def to_csr(X, origin: np.ndarray | None = None):
