@@ -11,7 +11,7 @@ from maxmargin.formulations import c_svc
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
-from maxmargin.optimality import certify, violation_and_levels
+from maxmargin.optimality import certificate_from, certify, violation_and_levels
 from maxmargin.problem import Problem, nearest_feasible
 from maxmargin.run import Run
 from maxmargin.solvers.common.certified_run import certify_or_estimate
@@ -86,6 +86,28 @@ def test_float32_kernel_rows_play_no_part():
     problem, K, labels, costs, beta = random_case(5, C=1e4)
     certificate = certify(problem, beta)
     assert_allclose(certificate.residual, labels - K @ beta, rtol=0, atol=1e-13 * costs.sum())
+
+
+@given(st.integers(0, 2**20), st.integers(0, 6), st.sampled_from([1.0, 1e6]))
+def test_a_certificate_may_begin_with_that_of_another_beta(seed, n_moved, size):
+    """It is no less exact, and has kernel values of what moved alone; else it is from scratch."""
+    problem, K, labels, costs, beta = random_case(seed)
+    rng, before = np.random.default_rng(seed), beta.copy()
+    moved = rng.choice(problem.n, n_moved, replace=False)
+    before[moved] = size * rng.normal(size=n_moved)
+    support, n_moved = np.count_nonzero(beta), np.count_nonzero(beta != before)
+    first, scratch = certify(problem, before), certify(problem, beta)
+    estimate = certificate_from(problem, before, np.zeros(problem.n))
+    values = {}
+    for since in (first, estimate):
+        start = problem.kernel.evaluations
+        found = certify(problem, beta, since=since)
+        values[since] = problem.kernel.evaluations - start
+        assert_allclose(found.residual, labels - K @ beta, rtol=0, atol=1e-13 * costs.sum())
+        assert_allclose(found.kkt_violation, scratch.kkt_violation, atol=1e-11)
+    few = 2 * n_moved <= support and np.abs(before).sum() <= 2 * np.abs(beta).sum()
+    assert values[first] == problem.n * (n_moved if few else support)
+    assert values[estimate] == problem.n * support  # nobody issued it
 
 
 def test_intercept_without_free_samples_is_the_middle():

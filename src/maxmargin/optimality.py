@@ -24,6 +24,10 @@ NOT_FINITE = (
 _SPOT_CHECK = 64
 # Agreement of the two, relative to Σ|β| times the largest kernel value.
 _SAME = 1e-10
+# The residual of another β serves where at most this part of the support moved since, and where
+# Σ|β| was at most this many times larger, as its rounding was.
+_MOVED = 0.5
+_LARGER = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,18 +70,37 @@ class Certificate:
 _issued: weakref.WeakSet[Certificate] = weakref.WeakSet()
 
 
-def certify(problem: Problem, beta: np.ndarray, residual: np.ndarray | None = None) -> Certificate:
+def certify(
+    problem: Problem,
+    beta: np.ndarray,
+    residual: np.ndarray | None = None,
+    since: Certificate | None = None,
+) -> Certificate:
     """Recompute everything about β from the kernel, in float64.
 
     A residual that was computed elsewhere (in parallel, on workers) is believed if a sample
-    of it agrees with one computed here.
+    of it agrees with one computed here. The float64 residual of `since`, which was issued for
+    another β of this problem, is no less exact than one from scratch: where few samples moved
+    since then, their kernel values in float64 are all that is computed.
     """
     support = np.flatnonzero(beta)
     if residual is None or not _agrees(problem, beta, support, residual):
-        residual = problem.linear - problem.kernel.multiply(support, beta[support], precise=True)
+        known, change = problem.linear, beta
+        if since is not None and _serves(since, problem, beta, len(support)):
+            known, change = since.residual, beta - since.beta
+        moved = np.flatnonzero(change)
+        residual = known - problem.kernel.multiply(moved, change[moved], precise=True)
     certificate = certificate_from(problem, beta, residual)
     _issued.add(certificate)
     return certificate
+
+
+def _serves(since: Certificate, problem: Problem, beta: np.ndarray, n_support: int) -> bool:
+    """Whether the residual of a certificate is a good start for that of another β."""
+    if since not in _issued or not _is_same(since.problem, problem):
+        return False
+    few = np.count_nonzero(beta != since.beta) <= _MOVED * n_support
+    return bool(few and np.abs(since.beta).sum() <= _LARGER * np.abs(beta).sum())
 
 
 def is_issued(certificate: Certificate | None, problem: Problem, beta: np.ndarray) -> bool:

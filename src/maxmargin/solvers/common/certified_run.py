@@ -36,11 +36,13 @@ _GROWN = 1.2
 _ROUNDING = 1e-9
 
 
-def certify_or_estimate(problem: Problem, run: Run, beta: np.ndarray) -> Certificate:
+def certify_or_estimate(
+    problem: Problem, run: Run, beta: np.ndarray, since: Certificate | None = None
+) -> Certificate:
     """The certificate of β, or for a provisional answer an estimate at a third of the cost."""
     if run.provisional:
         return certificate_from(problem, beta, problem.residual_of(beta))
-    return certify(problem, beta)
+    return certify(problem, beta, since=since)
 
 
 def start_of(problem: Problem, run: Run) -> tuple[np.ndarray, np.ndarray]:
@@ -104,6 +106,7 @@ class CertifiedRun(ABC):
         self.may_shrink = shrinking
         self.rows_failed = False
         self.n_iter = 0
+        self._last: Certificate | None = None  # of the pass before
         self.seconds: defaultdict[str, float] = defaultdict(float)
 
     @abstractmethod
@@ -179,10 +182,11 @@ class CertifiedRun(ABC):
             self.certificate = certificate_from(self.whole, beta, residual)
             if self.certificate.kkt_violation <= self.run.tol:
                 return
-        self.certificate = certify_or_estimate(self.whole, self.run, beta)
+        self.certificate = certify_or_estimate(self.whole, self.run, beta, self._last)
         improve = improve and not self.run.provisional
         if improve and self.certificate.kkt_violation > self.run.tol:
             self.certificate = polish(self.certificate)
+        self._last = self.certificate
         self.seconds["certificate"] += time.perf_counter() - start
 
     def _solved_exactly(self, beta: np.ndarray) -> bool:

@@ -96,5 +96,5 @@ def polish(certificate: Certificate) -> Certificate:
     beta = solve_free(problem, certificate.beta, certificate.residual)
     if np.array_equal(beta, certificate.beta):
         return certificate
-    better = certify(problem, beta)
+    better = certify(problem, beta, since=certificate)
     return better if better.kkt_violation <= certificate.kkt_violation else certificate
