@@ -418,6 +418,16 @@ def test_values_in_sums_have_all_digits_from_one_down_to_nothing(dtype, gamma):
     assert sums.max() <= 1.0
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_subsets_of_sparse_samples_are_copied_in_parts(threads, monkeypatch):
+    monkeypatch.setattr(sparse, "_TAKEN_ROWS", 10)
+    X = data("sparse", n=37)
+    for index in ([], [5], np.arange(36, -1, -1), np.repeat(np.arange(37), 2)):
+        with session(threads):
+            part = SparseSamples(X, np.float64).subset(np.array(index, np.int64))
+        assert_array_equal(to_dense(part), X.toarray()[np.array(index, np.int64)])
+
+
 def test_panel_is_cleared_between_two_uses():
     panel = np.zeros((5, _products.panel_width(np.float64)))
     X = sp.csr_array(np.array([[1.0, 0, 2, 0, 0], [0, 0, 3, 0, 4]]))

@@ -209,20 +209,23 @@ def sparse_block(
 
 
 @leaf()
-def take_rows(data, indices, indptr, rows):
-    """Data, indices and indptr of the rows `rows` of a CSR matrix, in that order."""
+def ends_of_rows(indptr, rows):
+    """The indptr of the rows `rows` of a CSR matrix, in that order."""
     new_indptr = np.zeros(rows.size + 1, indptr.dtype)
     for i in range(rows.size):
         new_indptr[i + 1] = new_indptr[i] + indptr[rows[i] + 1] - indptr[rows[i]]
-    new_data = np.empty(new_indptr[-1], data.dtype)
-    new_indices = np.empty(new_indptr[-1], indices.dtype)
+    return new_indptr
+
+
+@leaf()
+def take_rows(data, indices, indptr, rows, first, new_indptr, new_data, new_indices):
+    """Put entries of the rows `rows`, the new ones from row `first` on, where `new_indptr` says."""
+    at = new_indptr[first]
     for i in range(rows.size):
-        at = new_indptr[i]
         for k in range(indptr[rows[i]], indptr[rows[i] + 1]):
             new_data[at] = data[k]
             new_indices[at] = indices[k]
             at += 1
-    return new_data, new_indices, new_indptr
 
 
 @leaf()

@@ -20,6 +20,8 @@ _GROUP_ROWS = 256
 _GROUP_NONZEROS = 2**16
 # Samples of an expansion that are reduced to the features of a group at a time.
 _REDUCED_ROWS = 4096
+# Rows that one task copies: some 100 µs.
+_TAKEN_ROWS = 8192
 # Rows that one task turns from dense to sparse.
 _CONVERTED_ROWS = 2048
 
@@ -67,7 +69,15 @@ class SparseSamples:
 
     def subset(self, index: np.ndarray) -> SparseSamples:
         rows = np.asarray(index, np.int64)
-        data, indices, indptr = _products.take_rows(self.data, self.indices, self.indptr, rows)
+        indptr = _products.ends_of_rows(self.indptr, rows)
+        data, indices = np.empty(indptr[-1], self.dtype), np.empty(indptr[-1], np.int32)
+
+        def take(some: slice) -> None:
+            _products.take_rows(
+                self.data, self.indices, self.indptr, rows[some], some.start, indptr, data, indices
+            )
+
+        run_blocks(take, split(len(rows), _TAKEN_ROWS))
         part = SparseSamples._of(data, indices, indptr, self.norms[index], self.n_features)
         part.largest_norm, part.origin = self.largest_norm, self.origin
         return part
