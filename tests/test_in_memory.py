@@ -1,6 +1,7 @@
 """Small problems: kernel values in memory, shared by pairs of classes, solved at once."""
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from maxmargin import SVC, constants
+from maxmargin.kernels import interface
 from maxmargin.kernels.class_pairs import ClassPairs
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import BUILT_IN_KERNELS, KernelFunction
 from maxmargin.kernels.in_memory import InMemoryKernel, in_memory
+from maxmargin.kernels.interface import EvaluationCounter
 from maxmargin.kernels.user_values import PrecomputedKernelMatrix
 from maxmargin.monitor import Monitor
 from maxmargin.optimality import certify
@@ -78,10 +81,36 @@ def test_memory_stays_until_the_last_reader_is_gone():
     held = in_memory(kernel)
     expected, copy = held.as_array().copy(), held.with_own_counter()
     del held
-    gc.collect()
     other = in_memory(kernel_of(np.zeros((200, 3))))
     assert_array_equal(copy.as_array(), expected)
     assert not np.shares_memory(copy.as_array(), other.as_array())
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "precomputed", lambda A, B: A @ B.T])
+@pytest.mark.parametrize(
+    ("solver", "n_classes"), [("auto", 2), ("auto", 4), ("smo", 2), ("decomposition", 4)]
+)
+def test_a_fit_leaves_no_kernel_matrix_to_the_garbage_collector(kernel, solver, n_classes):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 6)), np.arange(120) % n_classes
+    data = X @ X.T if kernel == "precomputed" else X
+    made: list[weakref.ref] = []
+
+    class Counted(EvaluationCounter):
+        def __init__(self):
+            super().__init__()
+            made.append(weakref.ref(self))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interface, "EvaluationCounter", Counted)
+        gc.collect()
+        gc.disable()
+        try:
+            SVC(kernel=kernel, solver=solver).fit(data, y).predict(data)
+            alive = [counter for counter in made if counter() is not None]
+        finally:
+            gc.enable()
+    assert made and not alive
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
@@ -117,7 +146,7 @@ def crawling(n=120):
     X = rng.normal(size=(n, 4))
     signs = np.where(X[:, 0] + 0.7 * rng.normal(size=n) > 0, 1.0, -1.0)
     kernel = in_memory(kernel_of(X, "linear"))
-    kernel.source = kernel  # values alone, without features for the interior-point method
+    kernel.copied_from = None  # values alone, without features for the interior-point method
     return Problem(kernel, signs, np.minimum(100 * signs, 0), np.maximum(100 * signs, 0))
 
 

@@ -62,7 +62,7 @@ class FeatureKernelMatrix(KernelMatrix):
             X = without_empty_features(to_csr_if_sparse(X, function.translation_invariant))
         self.X, self.function, self.dtype = X, function, np.dtype(dtype)
         self._index = index
-        self._root: FeatureKernelMatrix = self if parent is None else parent._root
+        self._part_of: FeatureKernelMatrix | None = None if parent is None else parent._root
         if parent is None:
             self._samples = samples_for(function, X, dtype)
             check_finite(function, self._samples.norms)
@@ -78,6 +78,16 @@ class FeatureKernelMatrix(KernelMatrix):
         self.n = self._samples.n
         self.product_without_values = function.name == "linear"
         self.cheap = self._samples.multiplies_per_value <= constants.CHEAP_MULTIPLIES
+
+    @property
+    def _root(self) -> FeatureKernelMatrix:
+        """The matrix of all samples, which has what its subsets share."""
+        return self if self._part_of is None else self._part_of
+
+    def with_own_counter(self):
+        other = cast("FeatureKernelMatrix", super().with_own_counter())
+        other._part_of = self._root
+        return other
 
     def _numbers(self, index: np.ndarray) -> np.ndarray:
         """Rows of X of the samples `index`."""

@@ -59,7 +59,7 @@ class InMemoryKernel(KernelMatrix):
         return self._K[rows][:, index] @ coefficients
 
     def few_features(self):
-        return None if self.source is self else self.source.few_features()
+        return None if self.copied_from is None else self.copied_from.few_features()
 
     def restrict(self, index, dtype=None):
         part = InMemoryKernel(len(index), self._positions[index], self)
@@ -73,5 +73,5 @@ def in_memory(kernel: KernelMatrix) -> KernelMatrix:
         return kernel
     copied = InMemoryKernel(kernel.n, kernel.positions(), kernel)
     kernel.block(np.arange(kernel.n), dtype=np.float64, out=copied._K)
-    copied.source = kernel
+    copied.copied_from = kernel
     return copied

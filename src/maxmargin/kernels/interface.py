@@ -50,7 +50,7 @@ class KernelMatrix(ABC):
     product_without_values : whether `multiply` computes no kernel values, and costs less than a row
     counter : of the values computed by this matrix and its subsets
     origin : one for all subsets of the same matrix
-    source : the matrix that this one is a copy of in memory, else itself
+    copied_from : the matrix that this one is a copy of in memory, else None
     """
 
     n: int
@@ -61,7 +61,9 @@ class KernelMatrix(ABC):
     def __init__(self, parent: KernelMatrix | None = None):
         self.counter: EvaluationCounter = EvaluationCounter() if parent is None else parent.counter
         self.origin: KernelOrigin = KernelOrigin() if parent is None else parent.origin
-        self.source: KernelMatrix = self
+        # None instead of itself: a cycle would keep the memory, that of a GPU as well, until the
+        # garbage collector runs, and the next fit would take new pages from the system.
+        self.copied_from: KernelMatrix | None = None
 
     @abstractmethod
     def diagonal(self) -> np.ndarray:
@@ -123,6 +125,11 @@ class KernelMatrix(ABC):
         return scale_of(self.diagonal())
 
     @property
+    def source(self) -> KernelMatrix:
+        """The matrix that this one is a copy of, else itself."""
+        return self if self.copied_from is None else self.copied_from
+
+    @property
     def evaluations(self) -> int:
         """Kernel values computed so far, those of its subsets included."""
         return self.counter.n
@@ -131,7 +138,6 @@ class KernelMatrix(ABC):
         """The same matrix with a counter of its own, for a task on another thread."""
         other = copy(self)
         other.counter = EvaluationCounter()
-        other.source = other if self.source is self else self.source
         return other
 
     def share_counter(self, other: KernelMatrix) -> None:

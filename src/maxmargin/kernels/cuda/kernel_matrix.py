@@ -30,17 +30,6 @@ class CudaKernelMatrix(KernelMatrix):
     function : the kernel function; None where X is the kernel matrix
     """
 
-    # A matrix that refers to itself would keep the card's memory until Python looks for cycles.
-    _source: KernelMatrix | None = None
-
-    @property  # type: ignore[override]
-    def source(self) -> KernelMatrix:
-        return self if self._source is None else self._source
-
-    @source.setter
-    def source(self, matrix: KernelMatrix) -> None:
-        self._source = None if matrix is self else matrix
-
     def __init__(self, X, function: KernelFunction | None, parent=None, index=None):
         super().__init__(parent)
         self.cp = cp = load_cupy()
