@@ -165,7 +165,8 @@ def test_predictions_leave_nothing_in_the_model():
     assert set(vars(model)) == before and len(pickle.dumps(model)) == size
 
 
-def test_rows_one_by_one_are_the_rows_together():
+def test_rows_one_by_one_are_the_rows_together(monkeypatch):
+    monkeypatch.setattr(decisions, "_WORTH_THREADS", 200_000)
     model, *_ = random_model([30, 20, 40, 10])
     X = np.random.default_rng(1).normal(size=(2000, 5))
     together = model.decision_function(X)
@@ -173,3 +174,17 @@ def test_rows_one_by_one_are_the_rows_together():
     assert_allclose(alone, together[::97], atol=1e-12)
     for threads in (1, 2, 3):
         assert_array_equal(model.set_params(n_jobs=threads).decision_function(X), together)
+
+
+@pytest.mark.parametrize(("rows", "threads"), [(300, 1), (3000, 2)])
+def test_small_predictions_take_one_thread(monkeypatch, rows, threads):
+    model, *_ = random_model([30, 20, 40, 10])
+    model.set_params(n_jobs=2).predict(np.ones((2, 5)))
+    products = decision_functions(model)._terms.products
+    monkeypatch.setattr(decisions, "_WORTH_THREADS", 1000 * products)
+    monkeypatch.setattr(decisions, "_FEW_PRODUCTS", 100 * products)
+    given = []
+    session = decisions.session
+    monkeypatch.setattr(decisions, "session", lambda n: (given.append(n), session(n))[1])
+    model.predict(np.random.default_rng(0).normal(size=(rows, 5)))
+    assert given[-1] == threads

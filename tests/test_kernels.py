@@ -14,7 +14,14 @@ from maxmargin import SVC, constants
 from maxmargin.kernels import tiles as tiling
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
-from maxmargin.kernels.samples import _products, _sums, as_samples, sparse, to_csr_if_sparse
+from maxmargin.kernels.samples import (
+    _products,
+    _sums,
+    as_samples,
+    origin,
+    sparse,
+    to_csr_if_sparse,
+)
 from maxmargin.kernels.samples.dense import DenseSamples
 from maxmargin.kernels.samples.sparse import SparseSamples
 from maxmargin.kernels.user_values import CallableKernelMatrix, PrecomputedKernelMatrix
@@ -39,6 +46,14 @@ def naive(A, B, function):
     return oracle.kernel_values(
         A, B, function.name, function.gamma, function.coef0, function.degree
     )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_samples_may_be_sparse():
+    """So that small data take the way of large ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(origin, "_FEW_VALUES", 0)
+        yield
 
 
 def tolerance(dtype):

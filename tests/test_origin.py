@@ -12,7 +12,16 @@ from maxmargin import SVC
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.samples import are_dense, as_samples
+from maxmargin.kernels.samples import origin as origins
 from maxmargin.kernels.samples.origin import sparse_origin
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_samples_may_be_sparse():
+    """So that small data take the way of large ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(origins, "_FEW_VALUES", 0)
+        yield
 
 
 def standardised_categories(n=300, d=40, share=0.15, seed=0, dtype=np.float64):
@@ -29,6 +38,19 @@ def test_categories_are_sparse_from_their_commonest_values(n):
     assert sparse
     assert np.count_nonzero(X[:n] - origin) <= 0.4 * n * 40
     assert not are_dense(X[:n], movable=True)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_few_samples_are_dense_in_either_container(monkeypatch, storage):
+    monkeypatch.setattr(origins, "_FEW_VALUES", 600)
+    X = storage((np.random.default_rng(0).random((31, 20)) < 0.1).astype(float))
+    assert as_samples(X, np.float64, movable=True).is_sparse
+    assert not as_samples(X[:30], np.float64, movable=True).is_sparse
+    assert as_samples(storage(np.eye(2, 100)), np.float64).is_sparse
+    kernel = FeatureKernelMatrix(X[:30], KernelFunction("rbf", 0.1), np.float64)
+    assert kernel.row_source() is not None
+    expected = oracle.kernel_values(kernel.X, kernel.X, "rbf", gamma=0.1)
+    assert_allclose(kernel.block(np.arange(30)), expected, rtol=1e-12)
 
 
 def test_other_data_stay_dense():

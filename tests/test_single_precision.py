@@ -21,6 +21,7 @@ UNIT = 2.0**-24
 def always_in_float32_first(monkeypatch):
     monkeypatch.setattr(decisions, "_FEW_PRODUCTS", 0)
     monkeypatch.setattr(decisions, "_WORTH_SINGLE", 0)
+    monkeypatch.setattr(decisions, "_WORTH_THREADS", 0)
     monkeypatch.setattr(decisions, "_MOSTLY_CERTAIN", 0.0)
 
 

@@ -39,6 +39,8 @@ _FEW_PRODUCTS = 1_000_000
 # Products from which on labels are sought in float32 first, and the part of the samples that must
 # be certain by them for others to follow.
 _WORTH_SINGLE = 4_000_000
+# Products from which on another thread has done its part before one alone has done all.
+_WORTH_THREADS = 8_000_000
 _MOSTLY_CERTAIN = 0.75
 # Rows up to which sparse vectors are faster without a panel, and features that a row may have then.
 _FEW_ROWS = 4
@@ -75,7 +77,7 @@ class DecisionFunctions:
         if n * terms.products <= _FEW_PRODUCTS:
             return evaluate(slice(0, n))
         fitting = _TILE_BYTES // (8 * len(self._intercept))
-        with session(n_jobs):
+        with session(n_jobs if n * terms.products > _WORTH_THREADS else 1):
             tiles = split(n, min(_TILE_ROWS, max(_LANES, fitting // _LANES * _LANES)))
             # A model that is too large for the caches is read in float32 for few samples too.
             many = self._products if terms.products > _FEW_PRODUCTS else n * terms.products

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -117,9 +117,12 @@ class PairTasks(Sequence[BinaryTask]):
     """The tasks of all pairs of classes, each made when it is read: there may be many."""
 
     def __init__(self, codes: np.ndarray, n_classes: int, nu: float | None = None):
-        self._nu = nu
-        self._members = members_of_classes(codes, n_classes)
+        self._nu, self._codes, self._n_classes = nu, codes, n_classes
         self._first, self._second = pairs_of_classes(n_classes)
+
+    @cached_property
+    def _members(self) -> list[np.ndarray]:
+        return members_of_classes(self._codes, self._n_classes)
 
     def __len__(self) -> int:
         return len(self._first)

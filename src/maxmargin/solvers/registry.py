@@ -26,14 +26,18 @@ class _Solvers(Mapping[str, type[Solver]]):
     """The class of each solver."""
 
     def __getitem__(self, name: str) -> type[Solver]:
-        class_name, package = HOMES[name]
-        return getattr(import_module(package), class_name)
+        return _class_at(*HOMES[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(HOMES)
 
     def __len__(self) -> int:
         return len(HOMES)
+
+
+@cache
+def _class_at(class_name: str, package: str) -> type[Solver]:
+    return getattr(import_module(package), class_name)
 
 
 SOLVERS = _Solvers()

@@ -22,6 +22,7 @@ from maxmargin.kernels.samples.origin import (
     MIN_SPARSE_FEATURES,
     mean_worth_removing,
     sparse_origin,
+    too_few_to_be_sparse,
 )
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def are_dense(X, movable: bool) -> bool:
 
 def _stays_sparse(X) -> bool:
     """Whether X is a CSR matrix of so low a density, or so large, that it is not densified."""
-    if not sp.issparse(X):
+    if not sp.issparse(X) or too_few_to_be_sparse(X):
         return False
     n, n_features = X.shape
     # Samples to compare with come a tile at a time.

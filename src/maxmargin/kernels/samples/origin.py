@@ -16,6 +16,10 @@ from maxmargin.kernels.samples.mapped import is_mapped
 
 # Below this the fixed cost of a sparse row outweighs its few non-zeros.
 MIN_SPARSE_FEATURES = 16
+# Up to so many values, of not many features, dense products take less time than to look for zeros
+# and to make a CSR matrix, which was a seventh to a fourth of the whole fit. (benchmarks/small.py)
+_FEW_VALUES = 2048
+_FEATURES_OF_FEW = 64
 # Rows to count zeros of, to find the commonest values in (an odd number), to take the mean of.
 _COUNTED_ROWS = 512
 _COMPARED_ROWS = 65
@@ -23,6 +27,12 @@ _MEAN_ROWS = 2048
 # Part of the features in which two rows agree by chance if the density is just low enough
 # everywhere; a bit less, since the rows are few.
 _AGREEING = 0.8 * (1 - constants.SPARSE_DENSITY) ** 2
+
+
+def too_few_to_be_sparse(X) -> bool:
+    """Whether the samples are so few that their products are dense ones whatever their zeros."""
+    n, n_features = X.shape
+    return n_features <= _FEATURES_OF_FEW and n * n_features <= _FEW_VALUES
 
 
 def sparse_origin(X, movable: bool) -> tuple[bool, np.ndarray | None]:
@@ -37,7 +47,7 @@ def sparse_origin(X, movable: bool) -> tuple[bool, np.ndarray | None]:
         Whether an origin other than zero will do.
     """
     n, n_features = X.shape
-    if n == 0 or n_features < MIN_SPARSE_FEATURES or is_mapped(X):
+    if n == 0 or n_features < MIN_SPARSE_FEATURES or too_few_to_be_sparse(X) or is_mapped(X):
         return False, None
     if _mostly_zero(X):
         return True, None

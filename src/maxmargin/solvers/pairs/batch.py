@@ -262,8 +262,8 @@ def _check_shapes(batch: Batch, kernel: KernelMatrix, coefficients: np.ndarray) 
 
 def _calls(sizes: np.ndarray) -> list[slice]:
     """Problems one after the other, as many as a call of some milliseconds can take."""
-    if len(sizes) == 1:
-        return [slice(0, 1)]
+    if len(sizes) == 1 or sizes @ sizes < _VALUES_PER_CALL:
+        return [slice(0, len(sizes))]
     work = np.cumsum(sizes.astype(np.float64) ** 2)
     number = (work / _VALUES_PER_CALL).astype(np.int64)
     ends = np.append(np.flatnonzero(np.diff(number)) + 1, len(sizes))
