@@ -358,3 +358,18 @@ def test_many_classes_have_small_reports():
     assert report.kkt_violation == max(problem.kkt_violation for problem in report)
     assert pickle.loads(pickle.dumps(report)).to_dict() == report.to_dict()
     assert "1213 more" in str(report)
+
+
+@pytest.mark.parametrize(
+    "sizes", [[50], [5000], [90] * 55, [600] * 7, [30, 4000, 40, 50], [1200, 20, 20, 20, 700]]
+)
+def test_calls_have_about_the_same_work(sizes):
+    sizes = np.array(sizes)
+    calls, most = batch_module._calls(sizes), batch_module._VALUES_PER_CALL
+    assert [number for call in calls for number in range(call.start, call.stop)] == [
+        *range(len(sizes))
+    ]
+    work = [(sizes[call] ** 2).sum() for call in calls]
+    assert max(work) <= most + max(sizes) ** 2
+    if len(set(sizes)) == 1:
+        assert max(work) - min(work) <= max(sizes) ** 2

@@ -66,10 +66,11 @@ class TrainingData:
             positive = np.arange(1 if n_classes == 2 else n_classes)
             problems = np.stack([positive, 0 * positive, 0 * positive - 1], axis=1)
             return everything, np.array([0, len(everything)]), problems
-        order = everything[np.argsort(self.codes[everything], kind="stable")]
-        sizes = np.bincount(self.codes[everything], minlength=n_classes)
+        codes = self.codes[everything]
+        order = everything[codes.argsort(kind="stable")]
+        bounds = np.zeros(n_classes + 1, np.int64)
+        np.cumsum(np.bincount(codes, minlength=n_classes), out=bounds[1:])
         first, second = pairs_of_classes(n_classes)
-        bounds = np.concatenate([[0], np.cumsum(sizes)])
         return order, bounds, np.stack([first, first, second], axis=1)
 
     def class_pairs(self, tasks: Sequence) -> tuple[list[tuple[int, int]], list[np.ndarray]]:

@@ -261,11 +261,14 @@ def _check_shapes(batch: Batch, kernel: KernelMatrix, coefficients: np.ndarray) 
 
 
 def _calls(sizes: np.ndarray) -> list[slice]:
-    """Problems one after the other, as many as a call of some milliseconds can take."""
-    if len(sizes) == 1 or sizes @ sizes < _VALUES_PER_CALL:
+    """Problems one after the other, in calls of some milliseconds and of about the same work."""
+    values = sizes.astype(np.float64) ** 2
+    n_calls = np.ceil(values.sum() / _VALUES_PER_CALL)
+    if len(sizes) == 1 or n_calls <= 1:
         return [slice(0, len(sizes))]
-    work = np.cumsum(sizes.astype(np.float64) ** 2)
-    number = (work / _VALUES_PER_CALL).astype(np.int64)
+    work = np.cumsum(values)
+    # Where the middle of a problem is: a last call of little would leave threads without work.
+    number = ((work - 0.5 * values) * (n_calls / work[-1])).astype(np.int64)
     ends = np.append(np.flatnonzero(np.diff(number)) + 1, len(sizes))
     return [slice(int(a), int(b)) for a, b in zip(np.append(0, ends[:-1]), ends, strict=True)]
 
