@@ -12,7 +12,7 @@ from sklearn.preprocessing import scale
 from maxmargin import SVC, SVCSearch
 from maxmargin.monitor import Interrupt
 from maxmargin.search import chains, class_pairs
-from maxmargin.search.class_pairs import ClassOrder, PairsOfFold
+from maxmargin.search.class_pairs import ClassOrder, PairsOfFolds
 from maxmargin.search.folds import CVData, Fold
 from maxmargin.solvers.pairs import HARD
 from maxmargin.solvers.path import NeedsFullSolver, RegularisationPath
@@ -37,13 +37,13 @@ def four():
 def followed(monkeypatch):
     """The folds whose pairs were solved together."""
     seen = []
-    solve = PairsOfFold.solve
+    begin = PairsOfFolds.__init__
 
-    def watched(self, interrupt):
-        seen.append(self.fold)
-        solve(self, interrupt)
+    def watched(self, folds, *arguments):
+        seen.extend(folds)
+        begin(self, folds, *arguments)
 
-    monkeypatch.setattr(PairsOfFold, "solve", watched)
+    monkeypatch.setattr(PairsOfFolds, "__init__", watched)
     return seen
 
 
@@ -62,14 +62,21 @@ def one_fold(data, weights=None):
     return fold, samples, rbf_kernel(ordered, gamma=0.3)
 
 
+def solved(fold, samples, K, growing, tol, interrupt=None):
+    """The solutions of one fold."""
+    pairs = PairsOfFolds([fold], samples, K, growing, tol)
+    for part in pairs.parts:
+        pairs.solve(part, interrupt or Interrupt())
+    return pairs.of_fold[0]
+
+
 @pytest.mark.parametrize("tol", [TOL, 1e-6], ids=["single", "double"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_pair_is_optimal_at_every_cost(weighted, tol, four):
     random = np.random.RandomState(0)
     weights = random.choice([0.0, 0.5, 1.0, 3.0], len(four[1])) if weighted else None
     fold, samples, K = one_fold(four, weights)
-    pairs = PairsOfFold(fold, samples, K, GROWING, tol)
-    pairs.solve(Interrupt())
+    pairs = solved(fold, samples, K, GROWING, tol)
     hard = {(at, pair) for pair, first in pairs.hard() for at in range(first, len(GROWING))}
     assert len(hard) < 6
     for at, C in enumerate(GROWING):
@@ -94,8 +101,7 @@ def test_every_pair_is_optimal_at_every_cost(weighted, tol, four):
 
 def test_decision_values_are_the_sums_over_support_vectors(four):
     fold, samples, K = one_fold(four)
-    pairs = PairsOfFold(fold, samples, K, GROWING[:4], TOL)
-    pairs.solve(Interrupt())
+    pairs = solved(fold, samples, K, GROWING[:4], TOL)
     assert (pairs.solved_at[2] != 2).all()  # the same C once more
     places = samples.place[fold.test]
     found = pairs.decisions(places)
@@ -181,7 +187,8 @@ def test_hard_pairs_go_on_by_other_solvers(path_gives_up, four, monkeypatch):
     def gives_up(*arguments):
         follow(*arguments)
         status, solved_at, _ = arguments[-1]
-        status[1:, ::2], solved_at[1:, ::2] = HARD, np.arange(1, len(status))[:, None]
+        status[:, 1:, ::2] = HARD
+        solved_at[:, 1:, ::2] = np.arange(1, status.shape[1])[:, None]
 
     def begin(self, problem, C, beta):
         begun.append(C)
@@ -231,7 +238,7 @@ def test_an_interrupt_ends_it(four):
     interrupt = Interrupt()
     interrupt.requested = True
     with pytest.raises(KeyboardInterrupt):
-        PairsOfFold(fold, samples, K, GROWING, TOL).solve(interrupt)
+        solved(fold, samples, K, GROWING, TOL, interrupt)
 
 
 def test_a_hard_margin_is_left_to_the_other_way(four, followed):

@@ -17,9 +17,16 @@ from maxmargin.kernels.budget import memory_budget
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.monitor import Interrupt
 from maxmargin.optimality import certificate_from
-from maxmargin.parallel import n_threads, stream_blocks
+from maxmargin.parallel import n_threads, run_blocks, stream_blocks
 from maxmargin.problem import Problem
-from maxmargin.search.class_pairs import ClassOrder, PairsOfFold, is_for_pairs
+from maxmargin.search.class_pairs import (
+    ClassOrder,
+    PairsOfFold,
+    PairsOfFolds,
+    blocks_of,
+    classes_of,
+    is_for_pairs,
+)
 from maxmargin.search.folds import CVData, Fold
 from maxmargin.search.held_out import FoldSolution
 from maxmargin.search.kernel_store import KernelStore
@@ -27,8 +34,10 @@ from maxmargin.solvers.path import NeedsFullSolver, RegularisationPath
 
 # Bytes of a stored kernel value.
 _SINGLE, _DOUBLE = 4, 8
-# Chains that are under way together per thread: enough to keep all threads busy to the end.
-_CHAINS_PER_THREAD = 4
+# Parts of chains that are under way together per thread: enough to keep all busy to the end.
+_PARTS_PER_THREAD = 4
+# The pairs of a chain, the decision values of what is scored, and the seconds of each step.
+_Solved = tuple[PairsOfFold, np.ndarray, float]
 # Solvers whose answer is the optimum, whoever finds it.
 _EXACT = ("auto", "decomposition", "smo")
 
@@ -151,28 +160,78 @@ class Chains:
             taken: list[Any] = []
             chains: list[Chain] = []
             while kernels and len(taken) < self._capacity:
-                if len(chains) >= _CHAINS_PER_THREAD * n_threads():
+                # No more than that: fresh memory for another matrix is dear.
+                if sum(map(_parts_of, chains)) >= _PARTS_PER_THREAD * n_threads():
                     break
                 taken.append(kernels.pop(0))
                 chains += self.by_kernel[taken[-1]]
             for kernel in taken:  # here, where all threads work on it
                 self.kernels.get(kernel)
-            for chain, answers in zip(chains, stream_blocks(self._follow, chains)):
+            follow = partial(self._follow, pairs=self._solve_pairs(chains))
+            for chain, answers in zip(chains, stream_blocks(follow, chains)):
                 for (*_, number), answer in zip(chain.steps, answers):
                     yield number, answer
             self.kernels.drop(taken)
 
-    def _follow(self, chain: Chain) -> list[FoldSolution | Fold]:
+    def _solve_pairs(self, chains: list[Chain]) -> dict[Chain, _Solved]:
+        """The pairs of chains that have the same kernel, C and classes, and decision values."""
+        alike: dict[tuple, list[Chain]] = {}
+        for chain in chains:
+            if self._can_solve_pairs(chain):
+                growing = tuple(C for C, *_ in chain.steps)
+                key = chain.kernel, chain.tol, growing, classes_of(chain.fold)
+                alike.setdefault(key, []).append(chain)
+        groups = [
+            (same, self._pairs_of(same, np.array(growing)))
+            for (*_, growing, _), same in alike.items()
+        ]
+        start = time.perf_counter()
+        parts = [(pairs, part) for _, pairs in groups for part in pairs.parts]
+        run_blocks(lambda one: one[0].solve(one[1], self.interrupt), parts)
+        found: dict[Chain, tuple[PairsOfFold, np.ndarray]] = {}
+        blocks = []
+        for chain, of_fold in [one for same, pairs in groups for one in zip(same, pairs.of_fold)]:
+            samples = self._scored(chain.fold)
+            values = np.empty((*of_fold.status.shape, len(samples)))
+            found[chain] = of_fold, values
+            blocks += [(of_fold, samples, rows, values) for rows in blocks_of(samples)]
+        run_blocks(lambda block: block[0].decide(*block[1:]), blocks)
+        # They share their time as they share their work.
+        steps = sum(len(chain.steps) for chain in found)
+        seconds = (time.perf_counter() - start) / max(1, steps)
+        return {chain: (*one, seconds) for chain, one in found.items()}
+
+    def _pairs_of(self, chains: list[Chain], growing: np.ndarray) -> PairsOfFolds:
+        assert self.samples is not None
+        folds, first = [chain.fold for chain in chains], chains[0]
+        K = self.kernels.get(first.kernel)
+        return PairsOfFolds(folds, self.samples, K, growing, first.tol)
+
+    def _scored(self, fold: Fold) -> np.ndarray:
+        """Places of the samples that are scored."""
+        return self.places(
+            np.concatenate([fold.test, fold.train]) if self.train_scores else fold.test
+        )
+
+    def _can_solve_pairs(self, chain: Chain) -> bool:
+        """Whether there is room for the decision values of all pairs, and K is moderate."""
+        if self.samples is None or not chain.by_pairs or self._too_large(chain):
+            return False
+        scale = float(np.abs(np.diagonal(self.kernels.get(chain.kernel))).max())
+        return are_bounds(chain.fold.at(chain.steps[-1][0]).costs, scale)
+
+    def _too_large(self, chain: Chain) -> bool:
+        return self._bytes_of_decisions(chain) > self._share
+
+    def _follow(self, chain: Chain, pairs: dict[Chain, _Solved]) -> list[FoldSolution | Fold]:
         """Solutions of a chain, for every C and ε in its order; its fold where it is fitted alone.
 
         Of very many classes the decision values of all pairs would be more than the matrices.
         """
-        if self._bytes_of_decisions(chain) > self._share:
+        if self._too_large(chain):
             return [chain.fold] * len(chain.steps)
-        if self.samples is not None and chain.by_pairs:
-            scale = float(np.abs(np.diagonal(self.kernels.get(chain.kernel))).max())
-            if are_bounds(chain.fold.at(chain.steps[-1][0]).costs, scale):
-                return self._follow_pairs(chain, self.samples)
+        if chain in pairs:
+            return self._follow_pairs(chain, *pairs[chain])
         tasks = [_TaskPath(self, chain, task) for task in chain.fold.tasks]
         for task in tasks:
             task.follow()
@@ -195,33 +254,35 @@ class Chains:
         n_scored = len(chain.fold.test) + self.train_scores * len(chain.fold.train)
         return 8 * len(chain.fold.tasks) * n_scored * len(chain.steps)
 
-    def _follow_pairs(self, chain: Chain, samples: ClassOrder) -> list[FoldSolution | Fold]:
-        """The same for all pairs of classes together; hard pairs follow one by one."""
+    def _follow_pairs(
+        self, chain: Chain, pairs: PairsOfFold, decisions: np.ndarray, seconds: float
+    ) -> list[FoldSolution | Fold]:
+        """The same of pairs that are solved but for the hard ones, which follow one by one."""
         start, fold = time.perf_counter(), chain.fold
-        growing = np.array([C for C, *_ in chain.steps])
-        pairs = PairsOfFold(fold, samples, self.kernels.get(chain.kernel), growing, chain.tol)
-        pairs.solve(self.interrupt)
-        scored = np.concatenate([fold.test, fold.train]) if self.train_scores else fold.test
-        decisions = pairs.decisions(self.places(scored))
-        alone = np.zeros(len(growing), bool)
+        alone = np.zeros(len(chain.steps), bool)
         for number, first in pairs.hard():
             path = _TaskPath(self, chain, fold.tasks[number])
             path.follow(first, pairs.beta_of(first, number))
-            for at in range(first, len(growing)):
+            for at in range(first, len(chain.steps)):
                 if at in path.answers:
                     beta, pairs.intercepts[at, number], decisions[at, number] = path.answers[at]
                     pairs.set_beta(at, number, beta)
                 else:
                     alone[at] = True
-        seconds = (time.perf_counter() - start) / len(growing)
+        seconds += (time.perf_counter() - start) / len(chain.steps)
         return [
             fold
             if alone[at]
             else FoldSolution(
                 fold, chain.kernel, partial(pairs.answers, at), decisions[at], seconds
             )
-            for at in range(len(growing))
+            for at in range(len(chain.steps))
         ]
+
+
+def _parts_of(chain: Chain) -> int:
+    """How many threads could work on a chain."""
+    return len(chain.fold.tasks) if chain.by_pairs else 1
 
 
 def _order_of_samples(chains: list[Chain], n: int, budget: int) -> ClassOrder | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
 from maxmargin.estimators.inputs import TrainingData
 from maxmargin.estimators.multiclass import pairs_of_classes
 from maxmargin.monitor import Interrupt
-from maxmargin.parallel import split
+from maxmargin.parallel import n_threads, split
 from maxmargin.search.folds import Fold
 from maxmargin.solvers.pairs import HARD, follow_pairs
 from maxmargin.solvers.path import submatrix
@@ -19,6 +20,8 @@ from maxmargin.solvers.path import submatrix
 _LEAST_SHARE = 0.5
 # Kernel values of the pairs of one compiled call, about, for each C: some milliseconds.
 _VALUES_PER_CALL = 2_000_000
+# Calls per thread from which on their lengths hardly matter.
+_CALLS_PER_THREAD = 8
 # The tol from which on the steps may keep their residual, of the size of the labels, in single
 # precision: rounding over some thousand steps is then small beside what they leave of tol.
 _TOL_OF_SINGLE = 1e-4
@@ -29,6 +32,15 @@ _ROWS = 512
 def _data(fold: Fold) -> TrainingData:
     assert isinstance(fold.data, TrainingData)
     return fold.data
+
+
+def classes_of(fold: Fold) -> tuple:
+    return tuple(_data(fold).classes.tolist())
+
+
+def blocks_of(samples: np.ndarray) -> list[slice]:
+    """Samples whose decision values are computed at a time."""
+    return split(len(samples), _ROWS)
 
 
 class ClassOrder:
@@ -75,19 +87,82 @@ def is_for_pairs(fold: Fold, n: int, multi_class: str) -> bool:
     )
 
 
-@dataclass(eq=False)
-class PairsOfFold:
-    """All pairs of classes of a fold for growing C, with one kernel.
+class PairsOfFolds:
+    """All pairs of classes of some folds for growing C, with one kernel.
 
     Parameters
     ----------
-    fold, samples : the fold, and the order of all samples
+    folds, samples : the folds, which have the same classes, and the order of all samples
     K : their kernel matrix in that order, float64
     growing : values of C in ascending order
     tol : the KKT violation at which a solution counts as found
 
     Attributes
     ----------
+    of_fold : what was found, fold by fold
+    parts : slices of folds and pairs, each the work of one compiled call
+    """
+
+    def __init__(self, folds: list[Fold], samples: ClassOrder, K, growing: np.ndarray, tol: float):
+        self._K, self._growing, self._tol = K, growing, tol
+        classes = _data(folds[0]).classes
+        self._starts, self._stops = samples.bounds_of(classes)
+        self._pairs = np.stack(pairs_of_classes(len(classes)), axis=1)
+        self._costs = np.array([_costs(fold, samples) for fold in folds])
+        shape = len(folds), len(growing), len(self._pairs)
+        self._beta = np.zeros((*shape[:2], len(classes) - 1, len(K)))
+        status, solved_at = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        self._outcome = status, solved_at, np.zeros(shape)
+        self.of_fold = [
+            PairsOfFold(fold, samples, K, self._pairs, self._beta[number],
+                        *(found[number] for found in self._outcome))
+            for number, fold in enumerate(folds)
+        ]  # fmt: skip
+        self.parts = self._parts()
+
+    def _parts(self) -> list[tuple[slice, slice]]:
+        """Slices of the folds and of the pairs: all folds, unless the pairs are too few for that.
+
+        Folds that are solved one after the other share copies of kernel rows.
+        """
+        n_folds, _, n_pairs = self._outcome[0].shape
+        sizes = self._stops - self._starts
+        work = np.cumsum(sizes[self._pairs].sum(axis=1).astype(float) ** 2) * n_folds
+        calls = _CALLS_PER_THREAD * n_threads()
+        values = min(_VALUES_PER_CALL, work[-1] / calls)
+        ends = np.flatnonzero(np.diff((work / values).astype(int), append=-1)) + 1
+        pairs = [slice(*part) for part in zip(np.append(0, ends[:-1]), ends, strict=True)]
+        folds = split(n_folds, n_folds if n_pairs >= calls else 1)
+        return list(product(folds, pairs))
+
+    def solve(self, part: tuple[slice, slice], interrupt: Interrupt) -> None:
+        """Solve some pairs in some folds, for all C."""
+        if interrupt.requested:
+            raise KeyboardInterrupt
+        folds, pairs = part
+        running = np.empty(0, np.float32 if self._tol >= _TOL_OF_SINGLE else np.float64)
+        follow_pairs(
+            self._K, self._pairs, pairs.start, pairs.stop, self._starts, self._stops,
+            self._costs[folds], self._growing, self._tol, running, self._beta[folds],
+            tuple(found[folds] for found in self._outcome),
+        )  # fmt: skip
+
+
+def _costs(fold: Fold, samples: ClassOrder) -> np.ndarray:
+    """C of all samples at C = 1: zero of samples that take no part."""
+    data, costs = _data(fold), np.zeros(len(samples.place))
+    costs[samples.place[fold.train]] = np.where(data.codes >= 0, data.costs, 0.0)
+    return costs
+
+
+@dataclass(eq=False)
+class PairsOfFold:
+    """The solutions of all pairs of classes of one fold for growing C.
+
+    Parameters
+    ----------
+    fold, samples, K : see `PairsOfFolds`
+    pairs : array of shape (n_pairs, 2), the classes with labels +1 and −1
     beta : array of shape (n_C, n_classes − 1, n), in LIBSVM's layout
     status, solved_at, intercepts : arrays of shape (n_C, n_pairs): HARD where the pair is left to
         another solver, the place of the C that has the same solution, and the intercept
@@ -96,39 +171,11 @@ class PairsOfFold:
     fold: Fold
     samples: ClassOrder
     K: np.ndarray
-    growing: np.ndarray
-    tol: float
-
-    def __post_init__(self):
-        classes = _data(self.fold).classes
-        self._starts, self._stops = self.samples.bounds_of(classes)
-        self._pairs = np.stack(pairs_of_classes(len(classes)), axis=1)
-        shape = len(self.growing), len(self._pairs)
-        self.beta = np.zeros((shape[0], len(classes) - 1, len(self.K)))
-        self.status, self.solved_at = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        self.intercepts = np.zeros(shape)
-
-    @cached_property
-    def costs(self) -> np.ndarray:
-        """C of all samples at C = 1: zero of samples that take no part."""
-        costs = np.zeros(len(self.K))
-        data = _data(self.fold)
-        costs[self.samples.place[self.fold.train]] = np.where(data.codes >= 0, data.costs, 0.0)
-        return costs
-
-    def solve(self, interrupt: Interrupt) -> None:
-        sizes = self._stops - self._starts
-        work = np.cumsum(sizes[self._pairs].sum(axis=1).astype(float) ** 2)
-        ends = np.flatnonzero(np.diff((work / _VALUES_PER_CALL).astype(int), append=-1)) + 1
-        outcome = self.status, self.solved_at, self.intercepts
-        running = np.empty(0, np.float32 if self.tol >= _TOL_OF_SINGLE else np.float64)
-        for begin, end in zip(np.append(0, ends[:-1]), ends, strict=True):
-            if interrupt.requested:
-                raise KeyboardInterrupt
-            follow_pairs(
-                self.K, self._pairs, begin, end, self._starts, self._stops, self.costs,
-                self.growing, self.tol, running, self.beta, outcome,
-            )  # fmt: skip
+    pairs: np.ndarray
+    beta: np.ndarray
+    status: np.ndarray
+    solved_at: np.ndarray
+    intercepts: np.ndarray
 
     def hard(self) -> list[tuple[int, int]]:
         """Pairs that another solver has to go on with, and the C from which on."""
@@ -137,7 +184,7 @@ class PairsOfFold:
 
     def answers(self, at: int) -> list[tuple[np.ndarray, float]]:
         """β and intercept of all pairs at one C."""
-        pairs = range(len(self._pairs))
+        pairs = range(len(self.pairs))
         return [(self.beta_of(at, pair), float(self.intercepts[at, pair])) for pair in pairs]
 
     def beta_of(self, at: int, pair: int) -> np.ndarray:
@@ -149,32 +196,45 @@ class PairsOfFold:
 
     def _where(self, pair: int) -> tuple[np.ndarray, np.ndarray]:
         """Where the samples of a task are in `beta`."""
-        first, second = self._pairs[pair]
+        first, second = self.pairs[pair]
         index = self.fold.tasks[pair].index
         of_first = _data(self.fold).codes[index] == first
         return np.where(of_first, second - 1, first), self.samples.place[self.fold.train[index]]
 
     def decisions(self, samples: np.ndarray) -> np.ndarray:
-        """Decision values of these places, of shape (n_C, n_pairs, n_samples).
+        """Decision values of these places, of shape (n_C, n_pairs, n_samples)."""
+        out = np.empty((*self.status.shape, len(samples)))
+        for rows in blocks_of(samples):
+            self.decide(samples, rows, out)
+        return out
+
+    def decide(self, samples: np.ndarray, rows: slice, out: np.ndarray) -> None:
+        """The same of some of the samples.
 
         Kernel values with the support vectors of a class, times its coefficients, are what it
         adds to its pairs, for all C at once.
         """
-        out = np.zeros((*self.status.shape, len(samples)))
-        used = np.flatnonzero(self.beta.any(axis=(0, 1)))
+        part = np.zeros((*self.status.shape, rows.stop - rows.start))
         # Solutions that a smaller C has already are not multiplied once more.
         at, number = np.nonzero(self.solved_at == np.arange(len(out))[:, np.newaxis])
-        for rows in split(len(samples), _ROWS):
-            values = submatrix(self.K, samples[rows], used)
-            for i, (start, stop) in enumerate(zip(self._starts, self._stops, strict=True)):
-                a, b = np.searchsorted(used, (start, stop))
-                first, second = self._pairs[number].T
-                mine = np.flatnonzero((first == i) | (second == i))
-                if a == b or len(mine) == 0:
-                    continue
-                line = np.where(first[mine] == i, second[mine] - 1, first[mine])
-                coefficients = self.beta[at[mine], line][:, used[a:b]]
-                out[at[mine], number[mine], rows] += coefficients @ values[:, a:b].T
-        out = np.take_along_axis(out, self.solved_at[:, :, np.newaxis], axis=0)
-        out += self.intercepts[:, :, np.newaxis]
-        return out
+        values = submatrix(self.K, samples[rows], self._used)
+        starts, stops = self.samples.bounds_of(_data(self.fold).classes)
+        for i, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+            a, b = np.searchsorted(self._used, (start, stop))
+            first, second = self.pairs[number].T
+            mine = np.flatnonzero((first == i) | (second == i))
+            if a == b or len(mine) == 0:
+                continue
+            line = np.where(first[mine] == i, second[mine] - 1, first[mine])
+            coefficients = self.beta[at[mine], line][:, self._used[a:b]]
+            part[at[mine], number[mine]] += coefficients @ values[:, a:b].T
+        every = np.arange(len(self.pairs))
+        for values_at, solved_at, intercepts in zip(
+            out, self.solved_at, self.intercepts, strict=True
+        ):
+            values_at[:, rows] = part[solved_at, every] + intercepts[:, np.newaxis]
+
+    @cached_property
+    def _used(self) -> np.ndarray:
+        """Places of the support vectors of any pair at any C."""
+        return np.flatnonzero(self.beta.any(axis=(0, 1)))

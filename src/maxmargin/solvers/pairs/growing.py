@@ -16,6 +16,7 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.compiled import inner, leaf, part_of
 from maxmargin.solvers.common.shrinking import settled_samples
+from maxmargin.solvers.pairs.copies import begin_copies, steps_of_active, steps_on_copies
 from maxmargin.solvers.pairs.newton import (
     carry_over,
     cost_of_newton_step,
@@ -28,7 +29,6 @@ from maxmargin.solvers.pairs.problems import (
     STEP_BUDGET,
     violation_and_levels,
 )
-from maxmargin.solvers.pairs.steps import OPTIMAL, ZERO, pair_steps
 
 # Steps per sample, and at least, after which samples at rest are left out: from a start at zero,
 # where most samples have to move, and from the solution of a smaller C.
@@ -39,8 +39,6 @@ _STEPS_BEFORE_NEWTON = 300
 _NEARLY_ALL = 0.7
 # How often steps that had reached tol begin again from an exact residual.
 _MAX_PASSES = 5
-# Nothing is computed on demand.
-_NO_SOURCE = None, None, None, (0.0, 0, 0.0, 0.0, 0)
 
 _settled_samples = part_of(settled_samples)
 
@@ -49,20 +47,21 @@ _settled_samples = part_of(settled_samples)
 def follow_pairs(
     K, pairs, begin, end, starts, stops, costs, growing, tol, running, beta_of, outcome
 ):  # fmt: skip
-    """Solve the pairs from `begin` to `end` for each C in turn.
+    """Solve the pairs from `begin` to `end` in each fold, for each C in turn.
 
     Parameters
     ----------
     K : the kernel matrix of all samples, float64
     pairs : array of shape (n_pairs, 2), the classes with labels +1 and −1
     starts, stops : where the samples of each class begin and end
-    costs : C of each sample at C = 1
+    costs : array of shape (n_folds, n), C of each sample at C = 1
     growing : the values of C in ascending order
     tol : the KKT violation at which a solution counts as found
-    running : an empty array of the type that the steps may keep their residual in
-    beta_of : array of shape (n_C, n_classes − 1, n), β of all pairs in LIBSVM's layout; set here
-    outcome : three arrays of shape (n_C, n_pairs), set here: HARD where another solver has to go
-        on from the β that is left, else CONVERGED; the C whose solution it is; the intercept
+    running : an empty array of the type that steps compute in
+    beta_of : array of shape (n_folds, n_C, n_classes − 1, n), β of all pairs in LIBSVM's layout;
+        set here
+    outcome : three arrays of shape (n_folds, n_C, n_pairs), set here: HARD where another solver has
+        to go on from the β that is left, else CONVERGED; the C whose solution it is; the intercept
     """
     status, solved_at, intercepts = outcome
     memory, n = K.reshape(K.size), K.shape[0]
@@ -70,45 +69,58 @@ def follow_pairs(
     for p in range(begin, end):
         g, h = pairs[p]
         largest = max(largest, stops[g] - starts[g] + stops[h] - starts[h])
-    work, places = np.empty((6, largest)), np.empty((2, largest), np.int64)
-    all_diagonal = np.empty(largest, np.float32)
+    work, places = np.empty((6, largest)), np.empty((4, largest), np.int64)
+    values, count = np.empty(largest * largest, running.dtype), np.zeros(1, np.int64)
     for p in range(begin, end):
         g, h = pairs[p]
         place = starts[g], stops[g], starts[h], stops[h], g, h
         first = stops[g] - starts[g]
         size = first + stops[h] - starts[h]
-        beta, residual, linear, lower, upper, of_one = (
-            work[0, :size], work[1, :size], work[2, :size], work[3, :size], work[4, :size],
-            work[5, :size],
-        )  # fmt: skip
-        rows, diagonal = (places[0, :size], places[1, :size]), all_diagonal[:size]
+        linear, samples = work[0, :size], places[0, :size]
+        rows = places[1, :size], places[2, :size]
         for t in range(size):
             s = starts[g] + t if t < first else starts[h] + t - first
-            linear[t] = 1.0 if t < first else -1.0
-            beta[t], residual[t], of_one[t], diagonal[t] = 0.0, linear[t], costs[s], K[s, s]
+            linear[t], samples[t] = 1.0 if t < first else -1.0, s
             rows[0][t], rows[1][t] = s * n + starts[g], s * n + starts[h]
-        vectors = beta, residual, lower, upper, diagonal
-        for c in range(growing.size):
-            _set_bounds(lower, upper, linear, of_one, growing[c])
-            if c > 0:
-                violation, (intercept, _) = violation_and_levels(beta, residual, lower, upper, None)
-                if violation <= constants.TARGET * tol:
-                    # No larger C has another solution.
-                    status[c, p], solved_at[c, p] = CONVERGED, solved_at[c - 1, p]
-                    intercepts[c, p] = intercept
-                    _copy_beta(beta, place, beta_of[c])
-                    continue
-                _start(beta, residual, linear, of_one, growing[c - 1], growing[c])
-            per_sample = _FIRST_STEPS_PER_SAMPLE if c == 0 else _STEPS_PER_SAMPLE
-            limit = max(int(per_sample * size), _LEAST_STEPS)
-            status[c, p] = _solve(place, vectors, linear, rows, memory, running, tol, limit)
-            _, (intercepts[c, p], _) = violation_and_levels(beta, residual, lower, upper, None)
-            solved_at[c, p] = c
-            _copy_beta(beta, place, beta_of[c])
-            if status[c, p] != CONVERGED:
-                for later in range(c, growing.size):
-                    status[later, p], solved_at[later, p] = HARD, later
-                break
+        block = values[: size * size].reshape((size, size))
+        copies = block, places[3, :size], work[1, :size], count
+        begin_copies(copies, samples, K)
+        vectors = work[2, :size], work[3, :size], work[4, :size], work[5, :size]
+        for fold in range(len(costs)):
+            _follow_fold(
+                place, vectors, linear, rows, memory, copies, costs[fold][samples], growing, tol,
+                beta_of[fold], status[fold, :, p], solved_at[fold, :, p], intercepts[fold, :, p],
+            )  # fmt: skip
+
+
+@inner()
+def _follow_fold(
+    place, vectors, linear, rows, memory, copies, of_one, growing, tol, beta_of, status, solved_at,
+    intercepts,
+):  # fmt: skip
+    """One pair in one fold, for each C in turn."""
+    beta, residual, lower, upper = vectors
+    beta[:], residual[:] = 0.0, linear
+    for c in range(growing.size):
+        _set_bounds(lower, upper, linear, of_one, growing[c])
+        if c > 0:
+            violation, (intercept, _) = violation_and_levels(beta, residual, lower, upper, None)
+            if violation <= constants.TARGET * tol:
+                # No larger C has another solution.
+                status[c], solved_at[c], intercepts[c] = CONVERGED, solved_at[c - 1], intercept
+                _copy_beta(beta, place, beta_of[c])
+                continue
+            _start(beta, residual, linear, of_one, growing[c - 1], growing[c])
+        per_sample = _FIRST_STEPS_PER_SAMPLE if c == 0 else _STEPS_PER_SAMPLE
+        limit = max(int(per_sample * beta.size), _LEAST_STEPS)
+        status[c] = _solve(place, vectors, linear, rows, memory, copies, tol, limit)
+        _, (intercepts[c], _) = violation_and_levels(beta, residual, lower, upper, None)
+        solved_at[c] = c
+        _copy_beta(beta, place, beta_of[c])
+        if status[c] != CONVERGED:
+            for later in range(c, growing.size):
+                status[later], solved_at[later] = HARD, later
+            break
 
 
 @inner()
@@ -154,17 +166,17 @@ def _start(beta, residual, linear, of_one, smaller, larger):
 
 
 @inner()
-def _solve(place, vectors, linear, rows, memory, running, tol, limit):
+def _solve(place, vectors, linear, rows, memory, copies, tol, limit):
     """Steps and exact residuals in turn until the certificate agrees: the status.
 
     Steps of all samples come first, then, for as long as `limit` is too few, steps of the samples
     not at rest, and a Newton step of the free ones wherever these have cost as much.
     """
-    beta, residual, lower, upper, _ = vectors
+    beta, residual, lower, upper = vectors
     n, first, target = beta.size, place[1] - place[0], constants.TARGET * tol
     worst, passes, crawling, everything = np.inf, 0, False, np.arange(n)
     _, (level, _) = violation_and_levels(beta, residual, lower, upper, None)
-    near, taken = _steps_of_all(place, vectors, rows, memory, running, level, target, limit)
+    near, taken = steps_on_copies(copies, place, vectors, rows, memory, level, target, limit)
     read = taken * n
     while True:
         residual[:] = linear
@@ -190,55 +202,15 @@ def _solve(place, vectors, linear, rows, memory, running, tol, limit):
         if read >= STEP_BUDGET or active.size < 2:
             return HARD
         if active.size > _NEARLY_ALL * n:
-            near, taken = _steps_of_all(place, vectors, rows, memory, running, level, target, limit)
+            near, taken = steps_on_copies(
+                copies, place, vectors, rows, memory, level, target, limit
+            )
             read += taken * n
             continue
         most = max(int(values / active.size), _STEPS_BEFORE_NEWTON)
         most = min(most, int((STEP_BUDGET - read) / active.size) + 1)
-        near, taken = _steps_of_active(
-            active, place, vectors, rows, memory, running, level, target, most
+        near, taken = steps_of_active(
+            active, copies, place, vectors, rows, memory, level, target, most
         )
         crawling = not near
         read += taken * active.size + active.size**2
-
-
-@inner()
-def _steps_of_all(place, vectors, rows, memory, running, level, tol, most):
-    """SMO steps until the maximal violating pair is within tol: whether it is, and how many.
-
-    They keep a residual of their own, measured from the intercept: so it has the smallest numbers
-    where they count.
-    """
-    beta, residual, lower, upper, diagonal = vectors
-    own = np.empty(beta.size, running.dtype)
-    for t in range(beta.size):
-        own[t] = residual[t] - level
-    reason, steps, _, _, _ = pair_steps(
-        place, (beta, own, lower, upper, diagonal), rows, memory, None, None, None, ZERO, ZERO,
-        _NO_SOURCE, None, ZERO, tol, most, None,
-    )  # fmt: skip
-    return reason == OPTIMAL, steps
-
-
-@inner()
-def _steps_of_active(active, place, vectors, rows, memory, running, level, tol, most):
-    """The same of some samples, whose kernel values are gathered; the residual stays as it was."""
-    beta, residual, lower, upper, diagonal = vectors
-    first, m = place[1] - place[0], ZERO + active.size
-    block, work = np.empty(m * m, running.dtype), np.empty((4, m))
-    at, of_active = np.empty((2, m), np.int64), np.empty(m, np.float32)
-    for a in range(m):
-        t = active[a]
-        work[0, a], work[1, a], work[2, a], work[3, a] = beta[t], residual[t], lower[t], upper[t]
-        at[0, a], at[1, a], of_active[a] = a * m, 0, diagonal[t]
-        at_first, at_second = rows[0][t], rows[1][t] - first
-        for b in range(m):
-            u = active[b]
-            block[a * m + b] = memory[at_first + u] if u < first else memory[at_second + u]
-    near, steps = _steps_of_all(
-        (ZERO, m, ZERO, ZERO, place[4], place[5]), (work[0], work[1], work[2], work[3], of_active),
-        (at[0], at[1]), block, running, level, tol, most,
-    )  # fmt: skip
-    for a in range(m):
-        beta[active[a]] = work[0, a]
-    return near, steps

@@ -49,7 +49,7 @@ def cost_of_newton_step(n_free, n):
 @inner()
 def newton_step(free, vectors, rows, memory, first, by_group):
     """Move the free β, and the residual with them, where that lowers the objective: whether."""
-    beta, residual, lower, upper, _ = vectors
+    beta, residual, lower, upper = vectors[:4]
     change = newton_change(free, vectors, rows, memory, first, by_group)
     if change is None:
         return False
@@ -85,7 +85,7 @@ def newton_change(free, vectors, rows, memory, first, by_group):
     What is left of the sum is taken off the larger side. The end point is feasible, hence so is
     the line to it, and the exact minimum on that line never increases the objective.
     """
-    beta, residual, lower, upper, _ = vectors
+    beta, residual, lower, upper = vectors[:4]
     f = free.size
     K, change, inside, of_first = np.empty((f, f)), np.zeros(f), np.arange(f), 0
     for a in range(f):
