@@ -112,10 +112,11 @@ class Chains:
                     continue
                 kernel = fold.kernel(estimator)
                 key = (id(fold), kernel, estimator.tol)
-                by_pairs = is_for_pairs(fold, n, getattr(estimator, "multi_class", ""))
-                chain = chains.setdefault(key, Chain(fold, kernel, estimator.tol, by_pairs))
+                if key not in chains:
+                    by_pairs = is_for_pairs(fold, n, getattr(estimator, "multi_class", ""))
+                    chains[key] = Chain(fold, kernel, estimator.tol, by_pairs)
                 epsilon = float(getattr(estimator, "epsilon", 0.0))
-                chain.steps.append((float(estimator.C), epsilon, number))
+                chains[key].steps.append((float(estimator.C), epsilon, number))
         self.by_kernel: dict[Any, list[Chain]] = {}
         for chain in chains.values():
             chain.steps.sort()
@@ -135,10 +136,10 @@ class Chains:
         # Every thread has the part of its fold; what is left holds whole matrices.
         capacity = budget // (value_bytes * n * n) - n_threads()
         products = _DOUBLE // value_bytes
-        keep_products = len(features) > 1 and capacity > products
-        self._capacity = max(1, capacity - products * keep_products)
+        uses = len(features) if capacity > products else 1
+        self._capacity = max(1, capacity - products * (uses > 1))
         order = None if self.samples is None else self.samples.order
-        self.kernels = KernelStore(X, n, keep_products, order, double)
+        self.kernels = KernelStore(X, n, uses, order, double)
 
     def places(self, samples: np.ndarray) -> np.ndarray:
         """Where samples are in the matrices of the store."""

@@ -23,9 +23,10 @@ from maxmargin.solvers.path import find_duplicates, submatrix
 
 # Rows of a kernel matrix that one task fills.
 _ROWS_PER_TASK = 64
-# Features up to which inner products are multiplied anew for every kernel: to read the kept ones
-# takes as long, and to be given memory for them longer than all of it.
-_FEW_FEATURES = 24
+# Features, and multiplications per value of all kernels together, up to which inner products are
+# multiplied anew for every kernel: to read the kept ones takes as long as the former, and to be
+# given memory for them as long as the latter.
+_FEW_FEATURES, _FEW_MULTIPLICATIONS = 24, 160
 
 
 class KernelStore:
@@ -38,17 +39,17 @@ class KernelStore:
     ----------
     X : the samples; for a precomputed kernel their kernel matrix
     n : how many there are
-    keep_products : whether several kernels of features will be asked for, so that the
-        inner products of the samples are worth keeping unless features are few
+    uses : how many kernels of features will be asked for: inner products of the samples are kept
+        for them where they are several and features not few
     order : the order of the samples in the matrices; None where it is that of X
     double : whether values are stored in float64 however many there are
     """
 
-    def __init__(self, X, n: int, keep_products: bool, order=None, double: bool = False):
+    def __init__(self, X, n: int, uses: int, order=None, double: bool = False):
         self.n, self._order = n, order
         # A matrix of the user's, or what a function of the user's takes, is ordered afterwards.
         self._given = X
-        self.keep_products = keep_products
+        self._uses = uses
         self.dtype = np.dtype(np.float64 if double else precision_of_rows(n))
         self._lock = threading.Lock()
         self._held: dict[Hashable, np.ndarray] = {}
@@ -122,7 +123,7 @@ class KernelStore:
 
         None where they are not worth keeping, or not exact enough for this kernel.
         """
-        if not self.keep_products:
+        if self._uses <= 1:
             return None
         centre = kernel.translation_invariant
         if centre not in self._samples:
@@ -150,8 +151,10 @@ class KernelStore:
     def _products_of(self, centre: bool) -> np.ndarray | None:
         """Inner products that are kept; None where the samples are dense and their features few."""
         samples = self._samples[centre]
-        if isinstance(samples, DenseSamples) and samples.n_features <= _FEW_FEATURES:
-            return None
+        if isinstance(samples, DenseSamples):
+            few = max(_FEW_FEATURES, _FEW_MULTIPLICATIONS // self._uses)
+            if samples.n_features <= few:
+                return None
         if centre not in self._products:
             products = np.empty((self.n, self.n))
             fill(KernelFunction("linear"), samples, samples, products)
