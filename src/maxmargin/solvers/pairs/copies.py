@@ -13,11 +13,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from maxmargin.compiled import inner, part_of
-from maxmargin.solvers.common import pair_steps
-from maxmargin.solvers.common.pair_steps import ROW_MISSING, SECOND_ORDER
+from maxmargin.compiled import inner
+from maxmargin.solvers.common.pair_steps import FAST, TINY
+from maxmargin.solvers.common.vector import fast_max, fast_min
+from maxmargin.solvers.pairs.steps import move
 
-_smo_steps = part_of(pair_steps.smo_steps)
+# Rows are padded to a multiple of this: loops of vectors then have no remainder, and places beyond
+# the samples take no part.
+_MULTIPLE = 64
+# Beyond every place; below it float32 has all whole numbers.
+_NOWHERE = 2**24
+
+
+@inner()
+def padded(n):
+    """The length of a row of n values."""
+    return -(-n // _MULTIPLE) * _MULTIPLE
 
 
 @inner()
@@ -43,6 +54,7 @@ def copy_row(t, copies, place, rows, memory):
     values = memory[rows[1][t] : rows[1][t] + n - first]
     for u in range(n - first):
         target[first + u] = values[u] - (own + half[first + u])
+    target[n:] = 0.0
 
 
 @inner()
@@ -50,27 +62,97 @@ def steps_on_copies(copies, place, vectors, rows, memory, level, tol, most):
     """SMO steps until the maximal violating pair is within tol: whether it is, and how many.
 
     They keep a residual of their own, of the type of the copies and measured from the intercept:
-    so it has the smallest numbers where they count.
+    so it has the smallest numbers where they count. Penalties as in `common/pair_steps.py`.
     """
     beta, residual, lower, upper = vectors
     block, slot_of, _, _ = copies
-    n, steps, clock = beta.size, 0, 0
-    own, last_used = np.empty(n, block.dtype), np.empty(n, np.int64)
-    grow, shrink = np.empty((1, n), np.float32), np.empty((1, n), np.float32)
-    diagonal, nothing = np.zeros(n, np.float32), np.float32(0.0)
-    for t in range(n):
+    kind, width = block.dtype.type, np.uint64(block.shape[1])
+    own, gains = np.zeros(width, block.dtype), np.empty(width, block.dtype)
+    grow, shrink = np.full(width, kind(-np.inf)), np.full(width, kind(np.inf))
+    for t in range(beta.size):
         own[t] = residual[t] - level
-        grow[0, t] = nothing if beta[t] < upper[t] else -np.inf
-        shrink[0, t] = nothing if beta[t] > lower[t] else np.inf
-    while True:
-        outcome, taken, missing, _, clock = _smo_steps(
-            block, slot_of, last_used, clock, diagonal, beta, own, lower, upper, grow, shrink,
-            0.0, tol, most - steps, SECOND_ORDER,
-        )  # fmt: skip
-        steps += taken
-        if outcome != ROW_MISSING:
-            return outcome == pair_steps.CONVERGED, steps
-        copy_row(missing, copies, place, rows, memory)
+        _penalise(t, beta, lower, upper, grow, shrink)
+    highest, lowest = _update(own, own, own, kind(0.0), grow, shrink, width)
+    steps = 0
+    while highest - lowest > tol:
+        if steps >= most:
+            return False, steps
+        i = _place_of_sum(own, grow, highest, width)
+        if slot_of[i] < 0:
+            copy_row(i, copies, place, rows, memory)
+        row = block[slot_of[i]]
+        best = _gains(own, shrink, row, highest, gains, width)
+        if best > 0.0:
+            j = _place_of(gains, best, width)
+        else:
+            j = _place_of_sum(own, shrink, lowest, width)
+        if slot_of[j] < 0:
+            copy_row(j, copies, place, rows, memory)
+        curvature = max(-2.0 * np.float64(row[j]), TINY)
+        delta = move(i, j, curvature, beta, own, lower, upper)
+        _penalise(i, beta, lower, upper, grow, shrink)
+        _penalise(j, beta, lower, upper, grow, shrink)
+        other = block[slot_of[j]]
+        highest, lowest = _update(own, row, other, kind(delta), grow, shrink, width)
+        steps += 1
+    return True, steps
+
+
+@inner()
+def _penalise(t, beta, lower, upper, grow, shrink):
+    grow[t] = 0.0 if beta[t] < upper[t] else -np.inf
+    shrink[t] = 0.0 if beta[t] > lower[t] else np.inf
+
+
+# Loops over whole rows: with an unsigned length they need no test for negative places.
+
+
+@inner(fastmath=FAST, error_model="numpy")
+def _gains(residual, shrink, row, highest, gains, width):
+    """The decreases of the objective by pairs (i, t), and the largest one."""
+    kind = residual.dtype.type
+    best, nothing, least, twice = kind(0.0), kind(0.0), kind(TINY), kind(-2.0)
+    for t in range(width):
+        difference = fast_max(highest - residual[t] - shrink[t], nothing)
+        gains[t] = difference * difference / fast_max(twice * row[t], least)
+        best = fast_max(best, gains[t])
+    return best
+
+
+@inner(fastmath=FAST)
+def _update(residual, row_i, row_j, delta, grow, shrink, width):
+    """The residual after a step; its largest growing and least shrinking value."""
+    kind = residual.dtype.type
+    highest, lowest = kind(-np.inf), kind(np.inf)
+    for t in range(width):
+        value = residual[t] - delta * (row_i[t] - row_j[t])
+        residual[t] = value
+        highest = fast_max(highest, value + grow[t])
+        lowest = fast_min(lowest, value + shrink[t])
+    return highest, lowest
+
+
+# As in `common/pair_steps.py`, a place is looked for without leaving the loop early.
+
+
+@inner()
+def _place_of(values, wanted, width):
+    kind = values.dtype.type
+    nowhere = kind(_NOWHERE)
+    index = nowhere
+    for t in range(width):
+        index = fast_min(index, kind(t) if values[t] == wanted else nowhere)
+    return np.int64(index) if index < nowhere else 0
+
+
+@inner()
+def _place_of_sum(values, penalties, wanted, width):
+    kind = values.dtype.type
+    nowhere = kind(_NOWHERE)
+    index = nowhere
+    for t in range(width):
+        index = fast_min(index, kind(t) if values[t] + penalties[t] == wanted else nowhere)
+    return np.int64(index) if index < nowhere else 0
 
 
 @inner()
@@ -79,7 +161,7 @@ def steps_of_active(active, copies, place, vectors, rows, memory, level, tol, mo
     beta, residual, lower, upper = vectors
     block, slot_of, _, _ = copies
     m = active.size
-    part, work = np.empty((m, m), block.dtype), np.empty((4, m))
+    part, work = np.zeros((m, padded(m)), block.dtype), np.empty((4, m))
     for a in range(m):
         t = active[a]
         if slot_of[t] < 0:
