@@ -21,7 +21,7 @@ _LEAST_SHARE = 0.5
 # Kernel values of the pairs of one compiled call, about, for each C: some milliseconds.
 _VALUES_PER_CALL = 2_000_000
 # Calls per thread from which on their lengths hardly matter.
-_CALLS_PER_THREAD = 8
+_CALLS_PER_THREAD = 6
 # The tol from which on the steps may keep their residual, of the size of the labels, in single
 # precision: rounding over some thousand steps is then small beside what they leave of tol.
 _TOL_OF_SINGLE = 1e-4
@@ -121,7 +121,7 @@ class PairsOfFolds:
         self.parts = self._parts()
 
     def _parts(self) -> list[tuple[slice, slice]]:
-        """Slices of the folds and of the pairs: all folds, unless the pairs are too few for that.
+        """Slices of the folds and of the pairs: of fewer folds the fewer pairs there are.
 
         Folds that are solved one after the other share copies of kernel rows.
         """
@@ -132,7 +132,7 @@ class PairsOfFolds:
         values = min(_VALUES_PER_CALL, work[-1] / calls)
         ends = np.flatnonzero(np.diff((work / values).astype(int), append=-1)) + 1
         pairs = [slice(*part) for part in zip(np.append(0, ends[:-1]), ends, strict=True)]
-        folds = split(n_folds, n_folds if n_pairs >= calls else 1)
+        folds = split(n_folds, min(n_folds, -(-n_folds * n_pairs // calls)))
         return list(product(folds, pairs))
 
     def solve(self, part: tuple[slice, slice], interrupt: Interrupt) -> None:
