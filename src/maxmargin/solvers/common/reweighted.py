@@ -14,6 +14,7 @@ import numpy as np
 
 from maxmargin.parallel import blas_threads
 from maxmargin.solvers.common.bordered import BorderedSystem, Cholesky, solve_multipliers
+from maxmargin.solvers.common.changing_system import ChangingSystem
 from maxmargin.solvers.common.factors import Factor, Stopped, as_factor
 from maxmargin.solvers.common.reweighted_steps import (
     FEW_CHANGES,
@@ -30,6 +31,12 @@ _STEPS_PER_STAGE = 100
 _FEW_ROWS = 0.3
 # Rows of V may come and go this often, as a part of those that count, before VᵀV is summed anew.
 _UPDATES = 0.5
+# Solutions of a system at most, each of what rounding left of the one before: the borders of a
+# factor lose digits. The error, as a part of what the weights contribute, that may be left, and the
+# part of the error before that shows that there is more to win.
+_REFINEMENTS = 3
+_REFINED = 1e-6
+_WORTH_REFINING = 0.1
 
 
 class _System(ABC):
@@ -145,13 +152,6 @@ class _System(ABC):
         epsilon = multipliers[1] if self.epsilon > 0.0 else max(0.0, multipliers[1])
         return point, f, multipliers[0], epsilon
 
-    def _by_kernel(self, K, inside, rest, inverse_weights, right, columns):
-        """β of those inside by their block of the kernel matrix, and the multipliers."""
-        columns = np.column_stack(columns)[inside]
-        K.flat[:: len(K) + 1] += inverse_weights[inside]
-        self._beta[inside], found = BorderedSystem(Cholesky(K).solve, columns).solve(right, rest)
-        return found
-
     @abstractmethod
     def _product(self, one, other, image) -> float:
         """The inner product of two points, the f of the second being `image`."""
@@ -173,7 +173,7 @@ class DenseSystem(_System):
         norm_limit: float | None = None,
     ):  # fmt: skip
         super().__init__(linear, lower, upper, beta, epsilon, norm_limit)
-        self.K = K
+        self.K, self._systems = K, ChangingSystem(K)
         self.point, self.f = beta.copy(), self._times(beta)
         self._bounded, self._f_bounded = self.point, self.f
 
@@ -197,13 +197,23 @@ class DenseSystem(_System):
 
     def _solve_inside(self, inside, bounded, rest, inverse_weights, right, columns):
         _, f = self._point_of(bounded)
-        multipliers = self._by_kernel(
-            self.K[np.ix_(inside, inside)], inside, rest, inverse_weights,
-            right[inside] - f[inside], columns,
-        )  # fmt: skip
-        point, within = bounded.copy(), np.zeros(len(bounded))
-        point[inside] = within[inside] = self._beta[inside]
-        return point, f + self._times(within), multipliers
+        weights, border = inverse_weights[inside], np.column_stack(columns)[inside]
+        system = BorderedSystem(self._systems.solver(inside, inverse_weights), border)
+        left, sums, before = right[inside] - f[inside], rest, np.inf
+        within, multipliers = np.zeros(len(bounded)), np.zeros(len(rest))
+        for _ in range(_REFINEMENTS):
+            change, more = system.solve(left, sums)
+            within[inside] += change
+            multipliers += more
+            image, beta = self._times(within), within[inside]
+            left = right[inside] - f[inside] - image[inside] - weights * beta - border @ multipliers
+            error = np.abs(left).max()
+            if not _REFINED * np.abs(weights * beta).max() < error < _WORTH_REFINING * before:
+                break
+            sums, before = rest - border.T @ beta, error
+        point = bounded.copy()
+        point[inside] = self._beta[inside] = within[inside]
+        return point, f + image, multipliers
 
 
 class LowRankSystem(_System):
@@ -237,9 +247,10 @@ class LowRankSystem(_System):
         if len(inside) > self.V.rank:
             return self._by_lemma(inside, w, rest, inverse_weights, right, columns)
         V = self.V.rows(inside)
-        multipliers = self._by_kernel(
-            self._inner.of(inside, V), inside, rest, inverse_weights, right[inside] - V @ w, columns
-        )
+        K = self._inner.of(inside, V)
+        K.flat[:: len(K) + 1] += inverse_weights[inside]
+        system = BorderedSystem(Cholesky(K).solve, np.column_stack(columns)[inside])
+        self._beta[inside], multipliers = system.solve(right[inside] - V @ w, rest)
         w = w + self._beta[inside] @ V
         return w, self.V.times(w), multipliers
 
