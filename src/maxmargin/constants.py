@@ -61,6 +61,9 @@ FIRST_WORKING_SET = 256
 # A working set is optimised to this part of the present violation, in at most so many steps.
 INNER_TOL = 0.1
 STEPS_PER_ROUND = 20_000
+# Steps on a whole problem in memory after which second-order steps have their turn, if that is
+# fewer than so many per sample.
+STEPS_AT_ONCE = 5_000
 # Steps per sample, and at least, after which a problem in memory goes on without the samples that
 # stay at a bound.
 STEPS_PER_SAMPLE = 8

@@ -104,7 +104,7 @@ class _BlockRun(CertifiedRun):
             return False
         start = time.perf_counter()
         tol = constants.TARGET * self.run.tol * (_REFINED_TOL if self.refines else 1.0)
-        limit = constants.STEPS_PER_ROUND - self.run.start_steps
+        limit = constants.STEPS_AT_ONCE - self.run.start_steps
         limit = max(constants.STEPS_PER_SAMPLE * problem.n, limit)
         features = None
         # A batch that took steps before has tried the interior-point method as well.
