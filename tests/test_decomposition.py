@@ -488,8 +488,9 @@ def test_samples_set_aside_keep_their_beta():
     assert_array_equal(active.beta_of_all(), expected)
 
 
-def certificate_of(problem, beta, violation):
-    return Certificate(problem, beta, beta, violation, 0.0, -1.0, violation, (0.0,))
+def certificate_of(problem, beta, violation, gap=None):
+    gap = violation if gap is None else gap
+    return Certificate(problem, beta, beta, violation, 0.0, -1.0, gap, (0.0,))
 
 
 def test_passes_go_on_in_single_precision_while_they_help():
@@ -522,6 +523,16 @@ def test_small_changes_do_not_ask_for_double_precision():
     assert passes.next_problem(problem, near, False) is problem
     worse = passes.next_problem(problem, certificate_of(problem, beta, 0.9), False)  # stuck
     assert worse is not None and worse.kernel.dtype == np.float64
+
+
+def test_passes_go_on_while_the_gap_falls():
+    """The violation of many free samples does not fall from pass to pass."""
+    problem = problem_of(*two_gaussians(300), 10.0, dtype=np.float64)
+    passes, beta = Passes(problem, None, 1e-3), 0 * problem.upper
+    for violation, gap in ((1.0, 100.0), (0.95, 80.0), (1.1, 40.0), (0.99, 30.0)):
+        certificate = certificate_of(problem, beta, violation, gap)
+        assert passes.next_problem(problem, certificate, False) is problem
+    assert passes.next_problem(problem, certificate_of(problem, beta, 0.99, 29.0), False) is None
 
 
 def test_a_pass_that_left_samples_out_in_error_is_followed_by_one_with_all():

@@ -16,8 +16,8 @@ _PROGRESS = 0.9
 _GOOD_PROGRESS = 0.5
 # Multiple of tol from which on the rounding of the residual leaves nothing to gain by passes.
 _HOPELESS = 10.0
-# The part of the objective by which a pass must lower it to have helped without a certificate
-# that is better.
+# The part of the objective by which a pass must lower it to have helped without a violation that
+# is better; or else the gap is better.
 _FALL_OF_OBJECTIVE = 1e-3
 # SMO steps of one pass: a number, and a number per sample.
 _STEPS_PER_PASS = 200_000
@@ -97,7 +97,7 @@ class Passes:
         self._whole, self._start, self._tol = problem, start, tol
         self._best: Certificate | None = None
         self._least = self._violation = np.inf
-        self._objective = np.inf
+        self._objective = self._gap = np.inf
         self._failures = 0
         self._left_out_in_error = False
         self._beta: np.ndarray | float = 0.0
@@ -122,7 +122,7 @@ class Passes:
         change, self._beta = beta - self._beta, beta
         helped = violation <= _GOOD_PROGRESS * self._least
         helped = helped or precise_enough(problem, self._tol, change)
-        falls = self._falls(certificate.objective)
+        falls = self._falls(certificate)
         hopeless = _lost_to_rounding(problem, beta) > _HOPELESS * self._tol
         better = violation <= _PROGRESS * self._least and np.isfinite(violation)
         failed = not better and (hopeless or not falls)
@@ -149,10 +149,18 @@ class Passes:
             found.append(self._best)
         return min(found, key=lambda certificate: certificate.duality_gap)
 
-    def _falls(self, objective: float) -> bool:
-        """Whether the objective is well below that of all passes before."""
+    def _falls(self, certificate: Certificate) -> bool:
+        """Whether objective or gap are well below those of all passes before.
+
+        The violation of many free samples goes up and down meanwhile. Near the solution of a
+        large C, what is left to win is a small part of the objective.
+        """
+        objective, gap = certificate.objective, certificate.duality_gap
         before, self._objective = self._objective, min(self._objective, objective)
-        return before == np.inf or before - objective > _FALL_OF_OBJECTIVE * abs(before)
+        gap_before, self._gap = self._gap, min(self._gap, gap)
+        if before == np.inf or gap <= _PROGRESS * gap_before:
+            return True
+        return before - objective > _FALL_OF_OBJECTIVE * abs(before)
 
 
 def _lost_to_rounding(problem: Problem, beta: np.ndarray) -> float:
