@@ -241,9 +241,9 @@ def test_the_time_limit_is_kept_by_passes_with_long_certificates(monkeypatch, li
     watched.certificate_seconds = lambda beta: 10.0
     slow = SlowPasses(problem, Run(monitor=watched, refine=False), clock)
 
-    def certify(problem, beta):
+    def certify(problem, beta, **options):
         clock.now += 10.0
-        return optimality.certify(problem, beta)
+        return optimality.certify(problem, beta, **options)
 
     monkeypatch.setattr(certified_run, "certify", certify)
     monkeypatch.setattr(certified_run, "polish", lambda certificate: certificate)

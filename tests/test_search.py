@@ -48,10 +48,10 @@ GRID = {"C": [0.1, 1, 10, 1000], "gamma": [0.001, 0.03, 1.0]}
 def test_matrices_of_a_store(monkeypatch, double, sparse, n_features):
     """Of few features, whose inner products are made anew, and of many, whose are kept."""
     monkeypatch.setattr(kernel_store, "precision_of_rows", lambda n: np.float32)
-    X = np.random.default_rng(0).normal(size=(150, n_features))
+    X = np.random.default_rng(0).normal(size=(500, n_features))
     if sparse:
         X = sp.csr_array(X * (np.abs(X) > 2))
-    store = KernelStore(X, 150, 2, double=double)
+    store = KernelStore(X, 500, 2, double=double)
     for gamma in (0.01, 0.3):
         K = store.get(KernelFunction("rbf", gamma))
         np.testing.assert_allclose(K, rbf_kernel(X, gamma=gamma), rtol=1e-12 if double else 2e-7)
