@@ -315,13 +315,15 @@ def sparse_pairs(draw):
     return left, right, slice(start, draw(st.integers(start + 1, n_right)))
 
 
-widths = st.sampled_from([0, 2**15])
+# Features and bytes of a panel beyond which samples are in groups, and features have places.
+widths = st.sampled_from([(0, 2**21), (0, 0), (2**15, 0), (2**15, 2**21)])
 
 
 @given(sparse_pairs(), st.sampled_from([np.float32, np.float64]), widths)
 def test_sparse_products(pair, dtype, wide):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse, "_WIDE_FEATURES", wide)
+        patch.setattr(sparse, "_WIDE_FEATURES", wide[0])
+        patch.setattr(sparse, "_PANEL_BYTES", wide[1])
         patch.setattr(sparse, "_GROUP_ROWS", 1)
         check_sparse_products(*pair, dtype)
 
@@ -340,7 +342,8 @@ def check_sparse_products(left, right, columns, dtype):
 @given(sparse_pairs(), st.sampled_from([np.float32, np.float64]), st.floats(0.01, 3), widths)
 def test_sums_of_rbf_values_that_are_not_stored(pair, dtype, gamma, wide):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse, "_WIDE_FEATURES", wide)
+        patch.setattr(sparse, "_WIDE_FEATURES", wide[0])
+        patch.setattr(sparse, "_PANEL_BYTES", wide[1])
         patch.setattr(sparse, "_GROUP_ROWS", 1)
         patch.setattr(sparse, "_REDUCED_ROWS", 16)
         check_sums(*pair, dtype, gamma)
@@ -443,13 +446,21 @@ def test_subsets_of_sparse_samples_are_copied_in_parts(threads, monkeypatch):
         assert_array_equal(to_dense(part), X.toarray()[np.array(index, np.int64)])
 
 
-def test_panel_is_cleared_between_two_uses():
-    panel = np.zeros((5, _products.panel_width(np.float64)))
+@pytest.mark.parametrize("features", [[], [1, 3, 5, 7, 8]])
+def test_panel_is_cleared_between_two_uses(features):
+    """Features that have places are put there in their order, behind the place of all others."""
+    places = np.zeros(9 if features else 0, np.int32)
+    panel = np.zeros((6, _products.panel_width(np.float64)))
     X = sp.csr_array(np.array([[1.0, 0, 2, 0, 0], [0, 0, 3, 0, 4]]))
-    _products.fill_panel(X.data, X.indices, X.indptr.astype(np.int64), 0, 2, panel)
-    assert_array_equal(panel[:, :2], X.toarray().T)
-    _products.clear_panel(X.indices, X.indptr.astype(np.int64), 0, 2, panel)
+    indices, indptr = X.indices, X.indptr.astype(np.int64)
+    if features:
+        indices = np.array(features, np.int32)[indices]
+    _products.fill_panel(X.data, indices, indptr, 0, 2, places, panel)
+    expected = X.toarray().T[[1, 0, 2, 4]] if features else X.toarray().T
+    assert_array_equal(panel[: len(expected), :2], expected)
+    _products.clear_panel(indices, indptr, 0, 2, places, panel)
     assert not panel.any()
+    assert not places.any()
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.sampled_from(FUNCTIONS), st.integers(0, 2**16))
@@ -614,7 +625,7 @@ def test_a_wide_linear_model_has_sparse_weights():
 
 
 @precisions
-@pytest.mark.parametrize("width", [40_000, 2**30])
+@pytest.mark.parametrize("width", [40_000, 150_000, 2**30])
 @pytest.mark.parametrize("function", [*FUNCTIONS[:2], *FUNCTIONS[3:5]], ids=lambda f: f.name)
 def test_wide_data(function, width, dtype):
     X, narrow = wide(width, n=90)
@@ -625,7 +636,7 @@ def test_wide_data(function, width, dtype):
     check_matrix(K.restrict(chosen), expected[np.ix_(chosen, chosen)], tolerance(dtype))
 
 
-@pytest.mark.parametrize("wide_features", [0, 2**15])
+@pytest.mark.parametrize("wide_features", [0, 2**17])
 def test_wide_and_narrow_data_have_the_same_bits(monkeypatch, wide_features):
     X, narrow = wide(50_000)
     monkeypatch.setattr(sparse, "_WIDE_FEATURES", wide_features)

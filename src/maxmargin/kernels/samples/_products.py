@@ -45,21 +45,31 @@ def store_vector(builder, value, data, offset, vector, element_bytes):
     builder.store(value, pointer).align = element_bytes
 
 
-def add_products(builder, values, columns, index_type, start, stop, panel, total, vector, size):
-    """*total += Σ_k values[k] · panel[columns[k], :] for start ≤ k < stop.
+def add_products(builder, values, columns, places, start, stop, panel, total, vector, size):
+    """*total += Σ_k values[k] · panel[place of columns[k], :] for start ≤ k < stop.
 
+    `places` is an array of a place for each column, or one of no places where each has its own.
     `total` holds one vector, which is as long as a row of the panel; its numbers have `size` bytes.
     """
-    lanes, one = vector.count, ir.Constant(_INT64, 1)
-    with cgutils.for_range_slice(builder, start, stop, one) as (k, _):
-        column = builder.load(builder.gep(columns, [k]))
-        if index_type.bitwidth < 64:
-            column = builder.zext(column, _INT64)
-        offset = builder.mul(column, ir.Constant(_INT64, lanes))
-        row = vector_at(builder, panel, offset, vector, size)
-        value = everywhere(builder, builder.load(builder.gep(values, [k])), vector)
-        product = builder.fmul(value, row, flags=("contract",))
-        builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
+
+    def add(place_of):
+        with cgutils.for_range_slice(builder, start, stop, ir.Constant(_INT64, 1)) as (k, _):
+            column = builder.zext(builder.load(builder.gep(columns, [k])), _INT64)
+            offset = builder.mul(place_of(column), ir.Constant(_INT64, vector.count))
+            row = vector_at(builder, panel, offset, vector, size)
+            value = everywhere(builder, builder.load(builder.gep(values, [k])), vector)
+            product = builder.fmul(value, row, flags=("contract",))
+            builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
+
+    def found(column):
+        return builder.zext(builder.load(builder.gep(places.data, [column])), _INT64)
+
+    has_places = builder.icmp_signed("!=", places.nitems, ir.Constant(places.nitems.type, 0))
+    with builder.if_else(has_places) as (then, otherwise):
+        with then:
+            add(found)
+        with otherwise:
+            add(lambda column: column)
 
 
 def everywhere(builder, value, vector):
@@ -72,29 +82,30 @@ def everywhere(builder, value, vector):
 
 
 @intrinsic
-def _sparse_row_times_panel(typing_context, data, indices, start, stop, panel, tile, tile_row):
-    """tile[tile_row, :] = Σ_k data[k] · panel[indices[k], :] for start ≤ k < stop."""
+def _sparse_row_times_panel(
+    typing_context, data, indices, start, stop, places, panel, tile, tile_row
+):
+    """tile[tile_row, :] = Σ_k data[k] · panel[place of indices[k], :] for start ≤ k < stop."""
 
     def generate(context, builder, signature, args):
         arrays = [
             context.make_array(signature.args[at])(context, builder, args[at])
-            for at in (0, 1, 4, 5)
+            for at in (0, 1, 4, 5, 6)
         ]
-        values, columns, panel_data, tile_data = (array.data for array in arrays)
+        values, columns, _, panel_data, tile_data = (array.data for array in arrays)
         size = data.dtype.bitwidth // 8
         lanes = _VECTORS_PER_PANEL_ROW * VECTOR_BYTES // size
         vector = ir.VectorType(context.get_data_type(data.dtype), lanes)
         total = cgutils.alloca_once_value(builder, ir.Constant(vector, None))
         add_products(
-            builder, values, columns, indices.dtype, args[2], args[3], panel_data, total, vector,
-            size,
+            builder, values, columns, arrays[2], args[2], args[3], panel_data, total, vector, size
         )  # fmt: skip
-        offset = builder.mul(args[6], ir.Constant(_INT64, lanes))
+        offset = builder.mul(args[7], ir.Constant(_INT64, lanes))
         store_vector(builder, builder.load(total), tile_data, offset, vector, size)
         return context.get_dummy_value()
 
     index = types.int64
-    return types.void(data, indices, index, index, panel, tile, index), generate
+    return types.void(data, indices, index, index, places, panel, tile, index), generate
 
 
 @intrinsic
@@ -146,7 +157,7 @@ def _store_transposed(typing_context, tile, out, first_row, first_column):
 
 
 @leaf()
-def sparse_products(data, indices, indptr, start, stop, panel, first_row, n_rows, out):
+def sparse_products(data, indices, indptr, start, stop, places, panel, first_row, n_rows, out):
     """out[first_row + l, j − start] = ⟨sample j, panel sample l⟩ for the rows start ≤ j < stop.
 
     Parameters
@@ -163,7 +174,9 @@ def sparse_products(data, indices, indptr, start, stop, panel, first_row, n_rows
     while j < stop:
         count = min(size, stop - j)
         for r in range(count):
-            _sparse_row_times_panel(data, indices, indptr[j + r], indptr[j + r + 1], panel, tile, r)
+            _sparse_row_times_panel(
+                data, indices, indptr[j + r], indptr[j + r + 1], places, panel, tile, r
+            )
         if count == size and n_rows == lanes:
             _store_transposed(tile, out, first_row, j - start)
         else:
@@ -174,37 +187,61 @@ def sparse_products(data, indices, indptr, start, stop, panel, first_row, n_rows
 
 
 @leaf()
-def fill_panel(data, indices, indptr, first, count, panel):
-    """Add `count` sparse rows from row `first` on to a panel of zeros, feature by feature."""
+def fill_panel(data, indices, indptr, first, count, places, panel):
+    """Add `count` sparse rows from row `first` on to a panel of zeros, feature by feature.
+
+    Where there are places, only features of these rows get one, from 1 on in the order in which
+    they occur. All others stay at place 0, whose zeros are in the first-level cache.
+    """
+    last = 0
     for lane in range(count):
         for k in range(indptr[first + lane], indptr[first + lane + 1]):
-            panel[indices[k], lane] += data[k]
+            place = indices[k]
+            if places.size > 0:
+                if places[indices[k]] == 0:
+                    last += 1
+                    places[indices[k]] = last
+                place = places[indices[k]]
+            panel[place, lane] += data[k]
 
 
 @leaf()
-def clear_panel(indices, indptr, first, count, panel):
+def clear_panel(indices, indptr, first, count, places, panel):
     """Undo `fill_panel`, touching only what it wrote."""
     for lane in range(count):
         for k in range(indptr[first + lane], indptr[first + lane + 1]):
-            panel[indices[k], lane] = 0
+            panel[places[indices[k]] if places.size > 0 else indices[k], lane] = 0
+    if places.size > 0:
+        for k in range(indptr[first], indptr[first + count]):
+            places[indices[k]] = 0
+
+
+@leaf()
+def most_entries(indptr, start, stop, lanes):
+    """Entries of the largest panel of so many rows each."""
+    most = 0
+    for first in range(start, stop, lanes):
+        most = max(most, indptr[min(first + lanes, stop)] - indptr[first])
+    return most
 
 
 @leaf()
 def sparse_block(
-    left_data, left_indices, left_indptr, data, indices, indptr, start, stop, panel, out
+    left_data, left_indices, left_indptr, data, indices, indptr, start, stop, places, panel, out
 ):  # fmt: skip
     """out[i, j − start] = ⟨left sample i, sample j⟩ for start ≤ j < stop, a panel at a time.
 
-    `panel` is a scratch array of zeros of shape (n_features, panel_width), left as it was.
+    `places` and `panel` are scratch arrays of zeros, left as they were: a place for each feature,
+    or none; and rows of panel_width numbers, one for each place.
     """
     n_left = left_indptr.size - 1
     lanes = panel.shape[1]
     first = 0
     while first < n_left:
         count = min(lanes, n_left - first)
-        fill_panel(left_data, left_indices, left_indptr, first, count, panel)
-        sparse_products(data, indices, indptr, start, stop, panel, first, count, out)
-        clear_panel(left_indices, left_indptr, first, count, panel)
+        fill_panel(left_data, left_indices, left_indptr, first, count, places, panel)
+        sparse_products(data, indices, indptr, start, stop, places, panel, first, count, out)
+        clear_panel(left_indices, left_indptr, first, count, places, panel)
         first += count
 
 

@@ -109,8 +109,9 @@ def _power_of_two(builder, x, scale, vector, bits: int):
 
 @intrinsic
 def _add_row_of_values(
-    typing_context, data, indices, start, stop, panel, halves, half, scale, least, coefficient, sums
-):
+    typing_context, data, indices, start, stop, places, panel, halves, half, scale, least,
+    coefficient, sums,
+):  # fmt: skip
     """sums[l] += coefficient · k(sparse row, panel sample l), as data[start:stop] is the row.
 
     `half` and `halves` are −½ times the squared norms of the row and of the panel.
@@ -118,22 +119,21 @@ def _add_row_of_values(
 
     def generate(context, builder, signature, args):
         arrays = [
-            context.make_array(signature.args[at])(context, builder, args[at]).data
-            for at in (0, 1, 4, 5, 10)
+            context.make_array(signature.args[at])(context, builder, args[at])
+            for at in (0, 1, 4, 5, 6, 11)
         ]
-        values, columns, panel_data, halves_data, sums_data = arrays
+        values, columns, _, panel_data, halves_data, sums_data = (a.data for a in arrays)
         element, bits = context.get_data_type(data.dtype), data.dtype.bitwidth
         lanes = panel_width(str(data.dtype))
         vector = ir.VectorType(element, lanes)
         zero, origin, size = ir.Constant(vector, None), ir.Constant(ir.IntType(64), 0), bits // 8
         half_norm, scale, lowest, factor = (
-            everywhere(builder, args[at], vector) for at in (6, 7, 8, 9)
+            everywhere(builder, args[at], vector) for at in (7, 8, 9, 10)
         )
         halves_there = vector_at(builder, halves_data, origin, vector, size)
         total = cgutils.alloca_once_value(builder, builder.fadd(halves_there, half_norm))
         add_products(
-            builder, values, columns, indices.dtype, args[2], args[3], panel_data, total, vector,
-            size,
+            builder, values, columns, arrays[2], args[2], args[3], panel_data, total, vector, size
         )  # fmt: skip
         x = builder.load(total)
         # The constant comes first, so that what is no number stays none.
@@ -148,14 +148,14 @@ def _add_row_of_values(
 
     index, number = types.int64, data.dtype
     return types.void(
-        data, indices, index, index, panel, halves, number, number, number, number, sums
+        data, indices, index, index, places, panel, halves, number, number, number, number, sums
     ), generate
 
 
 @leaf()
 def add_rbf_expansion(
     data, indices, indptr, norms, coefficients, scale, least,
-    target_data, target_indices, target_indptr, target_norms, start, stop, panel, out,
+    target_data, target_indices, target_indptr, target_norms, start, stop, places, panel, out,
 ):  # fmt: skip
     """out[t − start] += Σ_j coefficients[j] · k(target t, sample j) for start ≤ t < stop.
 
@@ -165,7 +165,7 @@ def add_rbf_expansion(
     Parameters
     ----------
     scale, least : of `exponent_scale`
-    panel : a scratch array of zeros of shape (n_features, panel_width), left as it was
+    places, panel : scratch arrays of zeros as those of `_products.sparse_block`
     """
     n, lanes = indptr.size - 1, panel.shape[1]
     minus_half = panel.dtype.type(-0.5)
@@ -174,7 +174,7 @@ def add_rbf_expansion(
     total = np.empty(lanes)
     for first in range(start, stop, lanes):
         count = min(lanes, stop - first)
-        fill_panel(target_data, target_indices, target_indptr, first, count, panel)
+        fill_panel(target_data, target_indices, target_indptr, first, count, places, panel)
         for lane in range(count):
             halves[lane] = minus_half * target_norms[first + lane]
         total[:] = 0
@@ -182,11 +182,11 @@ def add_rbf_expansion(
             few[:] = 0
             for j in range(begin, min(begin + _SAMPLES_AT_ONCE, n)):
                 _add_row_of_values(
-                    data, indices, indptr[j], indptr[j + 1], panel, halves, minus_half * norms[j],
-                    scale, least, coefficients[j], few,
+                    data, indices, indptr[j], indptr[j + 1], places, panel, halves,
+                    minus_half * norms[j], scale, least, coefficients[j], few,
                 )  # fmt: skip
             for lane in range(lanes):
                 total[lane] += few[lane]
-        clear_panel(target_indices, target_indptr, first, count, panel)
+        clear_panel(target_indices, target_indptr, first, count, places, panel)
         for lane in range(count):
             out[first - start + lane] += total[lane]

@@ -13,9 +13,12 @@ from maxmargin.kernels.samples import _feature_table, _products, _sums
 from maxmargin.kernels.samples.dense import dense_rows
 from maxmargin.parallel import run_blocks, split
 
+# In a panel of all features that is larger than this only features of its own samples have a place:
+# it is far from fitting the processor's cache, and most of it would be zeros.
+_PANEL_BYTES = 2**21
 # Sparse samples with more features are multiplied in groups that number their own features: from
-# here on a panel of all features no longer fits the processor's cache.
-_WIDE_FEATURES = 2**15
+# here on a table of places no longer fits the processor's cache either.
+_WIDE_FEATURES = 2**17
 _GROUP_ROWS = 256
 _GROUP_NONZEROS = 2**16
 # Samples of an expansion that are reduced to the features of a group at a time.
@@ -102,10 +105,10 @@ class SparseSamples:
             others._products(group, slice(0, others.n), out[rows])
 
     def _products(self, left, columns: slice, out: np.ndarray) -> None:
-        panel = _panel(self.n_features, _products.panel_width(self.dtype), self.dtype)
+        places, panel = left._panel(slice(0, left.n), _products.panel_width(self.dtype))
         _products.sparse_block(
             left.data, left.indices, left.indptr, self.data, self.indices, self.indptr,
-            columns.start, columns.stop, panel, out,
+            columns.start, columns.stop, places, panel, out,
         )  # fmt: skip
 
     def _groups(self, rows: slice) -> list[slice]:
@@ -184,17 +187,24 @@ class SparseSamples:
 
     def _add_rbf_expansion(self, gamma: float, coefficients, targets, rows: slice, out) -> None:
         scale, least = _sums.exponent_scale(gamma, self.dtype)
-        panel = _panel(self.n_features, _sums.panel_width(self.dtype), self.dtype)
+        places, panel = targets._panel(rows, _sums.panel_width(self.dtype))
         _sums.add_rbf_expansion(
             self.data, self.indices, self.indptr, self.norms, coefficients, scale, least,
             targets.data, targets.indices, targets.indptr, targets.norms,
-            rows.start, rows.stop, panel, out,
+            rows.start, rows.stop, places, panel, out,
         )  # fmt: skip
 
+    def _panel(self, rows: slice, lanes: int) -> tuple[np.ndarray, np.ndarray]:
+        """Places of features and a panel for own rows, all zeros; users leave them zero.
 
-def _panel(n_features: int, width: int, dtype) -> np.ndarray:
-    """Zeros for a panel, in the calling thread's scratch memory; its users leave it zero."""
-    return thread_scratch("panel").array((n_features, width), dtype)
+        They lie in the calling thread's scratch memory.
+        """
+        n_numbered, n_places = 0, self.n_features
+        if n_places * lanes * self.dtype.itemsize > _PANEL_BYTES:
+            entries = _products.most_entries(self.indptr, rows.start, rows.stop, lanes)
+            n_numbered, n_places = self.n_features, 1 + min(entries, self.n_features)
+        places = thread_scratch("places").array((n_numbered,), np.dtype(np.int32))
+        return places, thread_scratch("panel").array((n_places, lanes), self.dtype)
 
 
 def to_csr(X, origin: np.ndarray | None = None):
