@@ -32,6 +32,9 @@ _MULTIPLIES_PER_PASS = 32
 _WORTH_SUMMING = 256
 # Part of the samples from which on float64 products are faster than differences of features.
 _FEW_FAR = 1 / 16
+# Samples that a tile of a symmetric matrix has fewer than others: BLAS mirrors the products of
+# samples with themselves, and columns at a distance of 4,096 bytes do not fit the cache.
+_OFF_POWERS_OF_TWO = 8
 
 
 def samples_for(function: KernelFunction, X, dtype) -> Samples:
@@ -101,7 +104,7 @@ def fill(function: KernelFunction, left: Samples, right: Samples, out, slots=Non
 
 def fill_symmetric(function: KernelFunction, samples: Samples, out: np.ndarray) -> None:
     """The same of samples with each other: half of the tiles are computed, the others mirrored."""
-    tiles = split(samples.n, constants.TILE_ROWS)
+    tiles = split(samples.n, constants.TILE_ROWS - _OFF_POWERS_OF_TWO)
 
     def fill_tile(tile) -> None:
         rows, columns = tile
