@@ -27,7 +27,8 @@ from maxmargin.solvers.pairs.few import SMALL
 from maxmargin.solvers.pairs.linear import solve_linear
 from maxmargin.solvers.pairs.problems import MANY_STEPS, STEP_BUDGET, solve_problems
 
-# Problems of few samples leave hardly a kernel value unused.
+# Problems of few samples leave hardly a kernel value unused; those of twice as many samples leave
+# some, which cost less than rows one by one as long as the matrix is small.
 _FEW_SAMPLES = 64
 # Samples of a problem up to which SMO steps without working sets are the faster way: of few
 # features, of many, whose values within a group are all computed, and of one problem alone, which
@@ -37,8 +38,8 @@ _MOST_SAMPLES = 32_768
 _MOST_SAMPLES_WIDE = 8192
 _MOST_SAMPLES_ALONE = 1024
 _MOST_SAMPLES_FEW_FEATURES = 4096
-# Kernel matrix of one problem of many features up to which all of it is computed at once, half by
-# symmetry. (benchmarks/everyday.py)
+# Kernel matrix of one problem of many features, or of problems of rather few samples, up to which
+# all of it is computed at once, half by symmetry. (benchmarks/everyday.py, benchmarks/classes.py)
 _BYTES_AT_ONCE = 2**25
 # Kernel matrix of one problem of very few features up to which all of it is computed: of a larger
 # one the rows that steps ask for are fewer values than half of it. (benchmarks/small.py)
@@ -154,9 +155,10 @@ def _wants_all_values(batch: Batch, sizes: np.ndarray, memory: int) -> bool:
     n_bytes = 8 * batch.n**2
     if batch.narrow and len(sizes) == 1 and n_bytes > _BYTES_NARROW:
         return False
-    few = n_bytes <= constants.DOUBLE_PRECISION_BYTES or float(sizes.mean()) <= _FEW_SAMPLES
-    at_once = batch.at_once and len(sizes) == 1 and n_bytes <= _BYTES_AT_ONCE
-    return (few or at_once) and n_bytes <= memory
+    mean = float(sizes.mean())
+    few = n_bytes <= constants.DOUBLE_PRECISION_BYTES or mean <= _FEW_SAMPLES
+    at_once = batch.at_once if len(sizes) == 1 else mean <= 2 * _FEW_SAMPLES
+    return (few or (at_once and n_bytes <= _BYTES_AT_ONCE)) and n_bytes <= memory
 
 
 def _given(kernel: KernelMatrix, memory: int) -> bool:
