@@ -84,6 +84,20 @@ def test_every_problem_is_optimal(monkeypatch, mode, n_features, kernel, sparse)
     check_optimal(found, batch, K, 1e-3 + 1e-9)
 
 
+@pytest.mark.parametrize("most_copied", [0, 512], ids=["in place", "copied"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "sigmoid"])
+def test_steps_on_rows_in_place_and_on_copies(monkeypatch, most_copied, kernel):
+    """With samples twice, and an indefinite kernel among them: both end at the same optimum."""
+    monkeypatch.setattr(batch_module, "_MOST_COPIED", most_copied)
+    X, y = clouds([40, 27, 64], n_features=5)
+    X[::7] = X[1::7][: len(X[::7])]
+    batch = replace(pairs_of(y, C=3.0), tol=1e-6)
+    kernel_of = FeatureKernelMatrix(X, KernelFunction(kernel, 0.2, 0.1), np.float64)
+    found = solve(batch, kernel_of)
+    assert (found.status == CONVERGED).all()
+    check_optimal(found, batch, oracle.kernel_values(X, X, kernel, 0.2, 0.1), 1e-6 + 1e-12)
+
+
 def test_few_free_samples_are_one_linear_system():
     X, y = clouds([5, 6, 4, 12], n_features=30)
     kernel = FeatureKernelMatrix(X, KernelFunction("rbf", 0.1), np.float64)

@@ -44,6 +44,9 @@ _BYTES_AT_ONCE = 2**25
 # Kernel matrix of one problem of very few features up to which all of it is computed: of a larger
 # one the rows that steps ask for are fewer values than half of it. (benchmarks/small.py)
 _BYTES_NARROW = 8 * 192**2
+# Samples of a problem up to which steps are taken on copies of the rows that they want, where all
+# are in memory.
+_MOST_COPIED = 512
 # Values that the problems of one compiled call have, about: some milliseconds.
 _VALUES_PER_CALL = 400_000
 # Kernel rows that a thread can at least keep of a problem.
@@ -196,6 +199,9 @@ def solve_batch(
     begun = None if coefficients is None else True
     few = True if sizes.min() <= SMALL else None
     refine = True if batch.refine else None
+    copied, in_place = None, True if sizes.max() > SMALL else None
+    if in_place and values.complete and batch.nu is None and sizes.max() <= _MOST_COPIED:
+        copied, in_place = True, None
     if coefficients is None:
         coefficients = np.zeros(batch.shape)
     _check_shapes(batch, kernel, coefficients)
@@ -231,7 +237,7 @@ def solve_batch(
 
             following = part.start
             while following < part.stop:
-                following = call(following, part.stop, first, begun, few, None)
+                following = call(following, part.stop, first, begun, few, None, copied, in_place)
                 number = following - 1
                 if found.status[number] != MANY_STEPS:
                     continue
@@ -242,7 +248,7 @@ def solve_batch(
                         found.counts, found.numbers,
                     )  # fmt: skip
                 if found.status[number] == MANY_STEPS:
-                    call(number, following, to_the_end, None, None, True)
+                    call(number, following, to_the_end, None, None, True, None, True)
         found.stopped[part] = stopped
         found.seconds[part] = (working_time() - start) / (part.stop - part.start)
 
@@ -278,6 +284,8 @@ def _calls(sizes: np.ndarray) -> list[slice]:
 class _AllValues:
     """All kernel values in memory."""
 
+    complete = True
+
     def __init__(self, kernel: KernelMatrix):
         before = kernel.evaluations
         values = kernel.as_array()
@@ -302,6 +310,8 @@ class _AllValues:
 
 class _RowsOnDemand:
     """Rows that are computed when a step wants them: within groups for all, others for one."""
+
+    complete = False
 
     def __init__(self, source: tuple, sizes: np.ndarray, of_group: np.ndarray, memory: int):
         table, one_by_one, features, norms, parameters = source

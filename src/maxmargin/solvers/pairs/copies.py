@@ -1,4 +1,4 @@
-"""Compiled: kernel rows of one pair of classes, copied side by side when a step first wants them.
+"""Compiled: kernel rows of one problem, copied side by side when a step first wants them.
 
 A copy holds K_st − (K_ss + K_tt) / 2, which is −½ times the squared distance of the images. Since
 the changes of β sum to zero, steps on it are those on K, and its rounding is small against
@@ -16,7 +16,7 @@ import numpy as np
 from maxmargin.compiled import inner
 from maxmargin.solvers.common.pair_steps import FAST, TINY
 from maxmargin.solvers.common.vector import fast_max, fast_min
-from maxmargin.solvers.pairs.steps import move
+from maxmargin.solvers.pairs.steps import move, value_of
 
 # Rows are padded to a multiple of this: loops of vectors then have no remainder, and places beyond
 # the samples take no part.
@@ -32,12 +32,29 @@ def padded(n):
 
 
 @inner()
-def begin_copies(copies, samples, K):
-    """Forget all rows: the copies are of these samples from now on."""
+def room_for_copies(n, kind):
+    """Memory for problems of up to n samples; the copies have the type of the array `kind`."""
+    values = np.empty(n * padded(n), kind.dtype)
+    return values, np.empty(n, np.int64), np.empty(n), np.zeros(1, np.int64)
+
+
+@inner()
+def copies_of(room, n):
+    """The part of the room for n samples; no row where it is none."""
+    values, slot_of, half, count = room
+    n_rows = n if n <= slot_of.size else 0
+    block = values[: n_rows * padded(n)].reshape((n_rows, padded(n)))
+    return block, slot_of[:n_rows], half[:n_rows], count
+
+
+@inner()
+def begin_copies(copies, place, rows, memory):
+    """Forget all rows: the copies are of this problem from now on."""
     _, slot_of, half, count = copies
+    first = place[1] - place[0]
     count[0] = 0
-    for t in range(samples.size):
-        slot_of[t], half[t] = -1, 0.5 * K[samples[t], samples[t]]
+    for t in range(slot_of.size):
+        slot_of[t], half[t] = -1, 0.5 * value_of(memory, rows[0], rows[1], first, t, t)
 
 
 @inner()

@@ -18,7 +18,8 @@ from maxmargin.compiled import inner, leaf, part_of
 from maxmargin.solvers.common.shrinking import settled_samples
 from maxmargin.solvers.pairs.copies import (
     begin_copies,
-    padded,
+    copies_of,
+    room_for_copies,
     steps_of_active,
     steps_on_copies,
 )
@@ -74,9 +75,8 @@ def follow_pairs(
     for p in range(begin, end):
         g, h = pairs[p]
         largest = max(largest, stops[g] - starts[g] + stops[h] - starts[h])
-    work, places = np.empty((6, largest)), np.empty((4, largest), np.int64)
-    values = np.empty(largest * padded(largest), running.dtype)
-    count = np.zeros(1, np.int64)
+    work, places = np.empty((5, largest)), np.empty((3, largest), np.int64)
+    room = room_for_copies(largest, running)
     for p in range(begin, end):
         g, h = pairs[p]
         place = starts[g], stops[g], starts[h], stops[h], g, h
@@ -88,10 +88,9 @@ def follow_pairs(
             s = starts[g] + t if t < first else starts[h] + t - first
             linear[t], samples[t] = 1.0 if t < first else -1.0, s
             rows[0][t], rows[1][t] = s * n + starts[g], s * n + starts[h]
-        block = values[: size * padded(size)].reshape((size, padded(size)))
-        copies = block, places[3, :size], work[1, :size], count
-        begin_copies(copies, samples, K)
-        vectors = work[2, :size], work[3, :size], work[4, :size], work[5, :size]
+        copies = copies_of(room, size)
+        begin_copies(copies, place, rows, memory)
+        vectors = work[1, :size], work[2, :size], work[3, :size], work[4, :size]
         for fold in range(len(costs)):
             _follow_fold(
                 place, vectors, linear, rows, memory, copies, costs[fold][samples], growing, tol,

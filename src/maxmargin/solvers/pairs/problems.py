@@ -14,6 +14,12 @@ from maxmargin.compiled import inner, leaf, part_of
 from maxmargin.formulations import LEAST_PART_OF_TOL, tol_for_margin
 from maxmargin.optimality import FEASIBLE
 from maxmargin.problem import GOLDEN, ROUNDING_OF_BOUND, ROUNDING_OF_SUM
+from maxmargin.solvers.pairs.copies import (
+    begin_copies,
+    copies_of,
+    room_for_copies,
+    steps_on_copies,
+)
 from maxmargin.solvers.pairs.few import (
     SMALL,
     residual_of_few,
@@ -22,7 +28,7 @@ from maxmargin.solvers.pairs.few import (
     workspace,
 )
 from maxmargin.solvers.pairs.newton import free_samples, newton_step
-from maxmargin.solvers.pairs.rows import fetch, gather, subtract
+from maxmargin.solvers.pairs.rows import exact_residual, gather
 from maxmargin.solvers.pairs.steps import (
     LIMIT,
     OPTIMAL,
@@ -64,6 +70,7 @@ def solve_problems(
     memory, on_demand, scratch_start, scratch_stop, shared_at, ready, places, left,
     table, samples, features, norms, unit, kind, gamma, coef0, degree,
     tol, max_steps, budget, turns, close, counts, numbers, nu, refine, begun, few, shrinking,
+    copied, in_place,
 ):  # fmt: skip
     """Solve the problems from `begin` to `end`, each to its certificate.
 
@@ -100,12 +107,16 @@ def solve_problems(
     few : True where some problems have no more than SMALL samples, else None
     shrinking : True where problems that take many steps go on, after the steps in `counts`; None
         where they end as MANY_STEPS
+    copied : True where steps are taken on copies of rows: all are in memory, each problem has one
+        sum, and none goes on after MANY_STEPS; else None
+    in_place : True where steps take rows as they are; else None, as with no more than SMALL samples
     """
     source = table, samples, norms, (unit, kind, gamma, coef0, degree)
     largest = 0
     for p in range(begin, end):
         largest = max(largest, _size(problems[p], bounds))
     work = np.empty((5, largest))
+    room = room_for_copies(largest if copied is not None else 0, work)
     work_diagonal, small = np.empty(largest, np.float32), workspace(SMALL)
     for p in range(begin, end):
         n = _size(problems[p], bounds)
@@ -137,7 +148,7 @@ def solve_problems(
         status, steps, computed = _solve_one(
             place, vectors, linear, rows, memory, on_demand, shared_at, ready, left, scratch_stop,
             source, features, limits, small, total, refine, few, shrinking, counts[1, p],
-            counts[2, p],
+            counts[2, p], copied, in_place, copies_of(room, n),
         )  # fmt: skip
         for t in range(n):
             s, row = (place[0] + t, row_g) if t < first else (h_start + t - first, row_h)
@@ -261,6 +272,7 @@ def _make_feasible(beta, lower, upper):
 def _solve_one(
     place, vectors, linear, rows, memory, on_demand, shared_at, ready, left, stop, source, features,
     limits, small, total, refine, few, shrinking, steps, computed,
+    copied, in_place, copies,
 ):  # fmt: skip
     """Steps and exact residuals in turn until the certificate agrees: status, steps, values.
 
@@ -281,6 +293,8 @@ def _solve_one(
         if values < 0:
             return HARD, ZERO, ZERO
         computed += values
+    elif copied is not None:
+        begin_copies(copies, place, rows, memory)
     reason = LIMIT if steps > 0 else OPTIMAL
     if few is not None and n <= SMALL and steps == 0 and total is None:
         steps += start_of_few(small, beta, linear, lower, upper, max_steps)
@@ -288,7 +302,7 @@ def _solve_one(
         if few is not None and n <= SMALL:
             residual_of_few(small[0], beta, linear, residual)
         else:
-            complete, free, fetched, values = _exact_residual(
+            complete, free, fetched, values = exact_residual(
                 place, beta, residual, linear, rows, memory, on_demand, shared_at, ready, free,
                 stop, source, features, fetched,
             )  # fmt: skip
@@ -351,8 +365,8 @@ def _solve_one(
             continue
         reason, taken, all_moved, free, fetched, values = _turn(
             place, vectors, levels, violation, rows, memory, on_demand, shared_at, ready, free,
-            stop, source, features, fetched, target, most, shrinking, reason,
-            by_group,
+            stop, source, features, fetched, target, most, shrinking, reason, by_group, copied,
+            in_place, copies,
         )  # fmt: skip
         computed += values
         steps += taken
@@ -372,7 +386,8 @@ def _lowered(tol, violation, levels, least_tol):
 @inner()
 def _turn(
     place, vectors, levels, violation, rows, memory, on_demand, shared_at, ready, free, stop,
-    source, features, fetched, target, most, shrinking, reason, by_group,
+    source, features, fetched, target, most, shrinking, reason, by_group, copied,
+    in_place, copies,
 ):  # fmt: skip
     """Steps of the samples not at rest, where those of all reached their limit; else of all.
 
@@ -381,7 +396,12 @@ def _turn(
     why they ended, steps, whether all samples took part, first free place, rows that the problem
     has, values computed
     """
-    computed = 0
+    computed = ZERO
+    if copied is not None:
+        near, taken = steps_on_copies(
+            copies, place, vectors[:4], rows, memory, levels[0], target, most
+        )
+        return OPTIMAL if near else LIMIT, taken, True, free, fetched, computed
     if shrinking is not None and reason == LIMIT:
         why, taken, free, fetched, computed = steps_of_active(
             place, vectors, levels, violation, rows, memory, on_demand, shared_at, ready, free,
@@ -389,41 +409,14 @@ def _turn(
         )  # fmt: skip
         if taken > 0:
             return why, taken, False, free, fetched, computed
-    why, taken, free, fetched, values = pair_steps(
-        place, vectors, rows, memory, on_demand, shared_at, ready, free, stop, source, features,
-        fetched, target, most, by_group,
-    )  # fmt: skip
-    return why, taken, True, free, fetched, computed + values
-
-
-@inner()
-def _exact_residual(
-    place, beta, residual, linear, rows, memory, on_demand, shared_at, ready, free, stop, source,
-    features, fetched,
-):  # fmt: skip
-    """p − Kβ from scratch, from float64 values: the residual of the certificate.
-
-    Returns
-    -------
-    whether there was memory for all rows, first free place, rows that the problem has, values
-    computed
-    """
-    first, computed = place[1] - place[0], ZERO
-    for t in range(beta.size):
-        residual[t] = linear[t]
-    for t in range(beta.size):
-        if on_demand is not None and beta[t] != 0.0 and rows[0][t] < 0:
-            free, count, values = fetch(
-                t, place, residual, fetched, memory, shared_at, ready, free, stop, source, features,
-                rows[0], rows[1],
-            )  # fmt: skip
-            if count == 0:
-                return False, free, fetched, computed
-            fetched += count
-            computed += values
-    subtract(residual[:first], beta, memory, rows[0])
-    subtract(residual[first:], beta, memory, rows[1])
-    return True, free, fetched, computed
+    why, taken = LIMIT, ZERO
+    if in_place is not None:
+        why, taken, free, fetched, values = pair_steps(
+            place, vectors, rows, memory, on_demand, shared_at, ready, free, stop, source, features,
+            fetched, target, most, by_group,
+        )  # fmt: skip
+        computed += values
+    return why, taken, True, free, fetched, computed
 
 
 @inner()

@@ -199,6 +199,36 @@ def subtract(part, beta, memory, places):
 
 
 @inner()
+def exact_residual(
+    place, beta, residual, linear, rows, memory, on_demand, shared_at, ready, free, stop, source,
+    features, fetched,
+):  # fmt: skip
+    """p − Kβ from scratch, from float64 values: the residual of the certificate.
+
+    Returns
+    -------
+    whether there was memory for all rows, first free place, rows that the problem has, values
+    computed
+    """
+    first, computed = place[1] - place[0], np.int64(0)
+    for t in range(beta.size):
+        residual[t] = linear[t]
+    for t in range(beta.size):
+        if on_demand is not None and beta[t] != 0.0 and rows[0][t] < 0:
+            free, count, values = fetch(
+                t, place, residual, fetched, memory, shared_at, ready, free, stop, source, features,
+                rows[0], rows[1],
+            )  # fmt: skip
+            if count == 0:
+                return False, free, fetched, computed
+            fetched += count
+            computed += values
+    subtract(residual[:first], beta, memory, rows[0])
+    subtract(residual[first:], beta, memory, rows[1])
+    return True, free, fetched, computed
+
+
+@inner()
 def gather(
     place, residual, rows, memory, on_demand, shared_at, ready, free, stop, source, features, K
 ):  # fmt: skip

@@ -121,7 +121,7 @@ def least_curvature(diagonal):
 
 
 @inner()
-def _value(memory, at_first, at_second, first, i, j):
+def value_of(memory, at_first, at_second, first, i, j):
     """The kernel value of samples i and j of the problem, from the row of i."""
     return memory[at_first[i] + j] if j < first else memory[at_second[i] + j - first]
 
@@ -212,9 +212,9 @@ def pair_steps(
             fetched += count
             computed += values
             max_steps -= on_demand * count
-        curvature = _value(memory, at_first, at_second, first, i, i)
-        curvature += _value(memory, at_first, at_second, first, j, j)
-        curvature -= 2.0 * _value(memory, at_first, at_second, first, i, j)
+        curvature = value_of(memory, at_first, at_second, first, i, i)
+        curvature += value_of(memory, at_first, at_second, first, j, j)
+        curvature -= 2.0 * value_of(memory, at_first, at_second, first, i, j)
         delta = move(i, j, max(curvature, least), beta, residual, lower, upper)
         for t in (i, j):
             grow[t] = 0.0 if beta[t] < upper[t] else -np.inf
@@ -276,7 +276,7 @@ def steps_of_active(
         work[0, a], work[1, a], work[2, a], work[3, a] = beta[t], residual[t], lower[t], upper[t]
         at[0, a], at[1, a], of_active[a] = a * m, a * m + of_first, diagonal[t]
         for b in range(m):
-            block[a * m + b] = _value(memory, rows[0], rows[1], first, t, active[b])
+            block[a * m + b] = value_of(memory, rows[0], rows[1], first, t, active[b])
     alone = ZERO, of_first, ZERO, ZERO, place[4], place[5]
     reason, steps, _, _, _ = pair_steps(
         alone, (work[0], work[1], work[2], work[3], of_active), (at[0], at[1]), block, on_demand,
