@@ -37,6 +37,7 @@ def warm_up() -> float:
         for samples in (few, thin[:900]):
             SVC().fit(samples, many).predict(thin if samples is not few else X)
         SVC(kernel="linear").fit(X, y).predict(X)
+        SVC().fit(rng.normal(size=(600, 48)), y[:600])  # kernel values all at once
         for n in (300, 1500):  # many steps, second-order steps
             SVC(C=1e4).fit(X[:n], rng.integers(0, 2, n))
         SVC(warm_start=True).fit(few, y[:900]).fit(few, y[:900])
