@@ -17,6 +17,9 @@ from maxmargin.estimators.multiclass import binary_tasks
 from maxmargin.problem import Problem, sums_of
 from maxmargin.run import Run
 from maxmargin.solvers import SOLVERS, make_solver
+from maxmargin.solvers.decomposition import small
+from maxmargin.solvers.decomposition import solver as blocks
+from maxmargin.solvers.smo import solver as smo
 
 TIGHT = 1e-6
 SOLVING = {
@@ -362,3 +365,50 @@ def test_a_large_cost_is_solved_by_second_order_steps(kind, gamma):
     assert report.status == "converged" and report.kkt_violation <= 1e-3
     steps = report.problems[0].details["second_order"]
     assert {"rough IRWLS", "low-rank IRWLS"} & set(steps) if gamma < 1 else steps
+
+
+def friedman(n, seed=0):
+    """X, and noisy targets of a function of it."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 10))
+    y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2
+    return X, y + 10 * X[:, 3] + 5 * X[:, 4] + rng.normal(size=n)
+
+
+@pytest.mark.parametrize(
+    ("n", "gamma", "nu", "solver", "most"),
+    [
+        (700, 0.1, 0.9, "auto", 60_000),  # the tube of IRWLS closes: 202,485 steps before
+        (500, 1.0, 0.1, "auto", 25_000),  # the levels cross: 38,003
+        (150, 1.0, 0.3, "smo", 5_500),  # 6,919
+    ],
+)
+def test_a_slack_limit_is_noticed_early(n, gamma, nu, solver, most):
+    """Steps on two sums would go on for long, whose solution has a tube of negative width."""
+    X, y = friedman(n)
+    model = NuSVR(C=1e4, gamma=gamma, nu=nu, solver=solver).fit(X, y)
+    report = model.fit_report_
+    assert report.status == "converged" and report[0].quantities["epsilon"] == 0
+    assert model.n_iter_ < most
+    K = oracle.kernel_values(X, X, gamma=gamma)
+    assert abs(gap(model, K, y, None, np.ones(n))) < 1e-4 * abs(report.objective)
+
+
+@pytest.mark.parametrize("solver", ["auto", "smo"])
+def test_a_limit_that_was_thought_slack_in_error(monkeypatch, solver):
+    """The problem with one sum shows it, and two sums are kept the second time."""
+    X, y = friedman(150)
+    model = NuSVR(C=1e3, gamma=0.1, nu=0.5, solver=solver, tol=TIGHT).fit(X, y)
+    asked = []
+
+    def always(problem, violation, levels):
+        asked.append(problem.limited)
+        return problem.limited
+
+    for module in (small, blocks, smo):
+        monkeypatch.setattr(module, "seems_slack", always)
+    again = clone(model).fit(X, y)
+    assert any(asked)
+    assert again.fit_report_.status == "converged"
+    assert again.fit_report_[0].quantities["epsilon"] > 0
+    assert_allclose(again.fit_report_.objective, model.fit_report_.objective, rtol=1e-8)

@@ -116,15 +116,18 @@ def nu_svr(targets: np.ndarray, costs: np.ndarray, nu: float, scale: float = 1.0
     """The ν-SVR in β = α − α* where its tube has a width: then Σα = Σα* = νΣC/2.
 
     The constraint of the dual is Σ(α + α*) ≤ νΣC. Where it is slack the tube has no width, and
-    the problem is `epsilon_svr` with ε = 0.
+    the problem is `epsilon_svr` with ε = 0; a solver that notices says so.
     """
     total = 0.5 * nu * float(costs.sum())
     bounds = _bounds(costs, scale)
     # One sample cannot be on both sides, so the two sums may be out of reach by one sample's
     # bound; and far out of reach where bounds stand for a C that is too large to be one.
-    reachable = 2.0 * total <= bounds.sum() - bounds.max()
+    reachable = bool(2.0 * total <= bounds.sum() - bounds.max())
     totals: tuple[float, ...] = (total, -total) if reachable else (0.0,)
-    return {"linear": targets, "lower": -bounds, "upper": bounds, "totals": totals}
+    return {
+        "linear": targets, "lower": -bounds, "upper": bounds, "totals": totals,
+        "limited": reachable,
+    }  # fmt: skip
 
 
 def one_class(weights: np.ndarray, nu: float) -> dict:

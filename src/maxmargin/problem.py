@@ -31,6 +31,8 @@ class Problem:
     epsilon : half the width of the tube of a regression, else 0
     totals : one number, Σβ; or two, the sum of the positive β and the sum of the negative β
         (the formulations with ν, whose two sums have a multiplier each)
+    limited : whether the two sums are but limits, and ‖β‖₁ may be less. A solver may take them
+        as fixed; where it finds them slack, it need not go on, see `Solution.within_limits`
     labels : class number of each sample, None where there are no classes. It is not part of
         the mathematics: solvers that divide the samples class by class need it
     """
@@ -41,6 +43,7 @@ class Problem:
     upper: np.ndarray
     epsilon: float = 0.0
     totals: tuple[float, ...] = (0.0,)
+    limited: bool = False
     labels: np.ndarray | None = None
 
     @property
@@ -118,7 +121,8 @@ class Problem:
     def restrict(self, index: np.ndarray, beta: np.ndarray | None = None) -> Problem:
         """The problem of a subset of the samples, the others being held at `beta`, or at zero.
 
-        The linear term stays: the effect of the other samples is in the residual.
+        The linear term stays: the effect of the other samples is in the residual. Sums that are
+        limits remain so where the others have found their place, not where they wait at zero.
         """
         return replace(
             self,
@@ -127,6 +131,7 @@ class Problem:
             lower=self.lower[index],
             upper=self.upper[index],
             totals=self.totals if beta is None else self._totals_left(index, beta),
+            limited=self.limited and beta is not None,
             labels=None if self.labels is None else self.labels[index],
         )
 

@@ -80,6 +80,8 @@ class Solution:
     certificate : what `optimality.certify` said of this very β, where the solver called it;
         any other certificate is computed again
     stages : the models on the way to the last one, where the solver keeps them
+    within_limits : where the solver gave up because the sums of a problem that is `limited` seem
+        slack, a β from which to go on without them
     """
 
     beta: np.ndarray
@@ -91,3 +93,4 @@ class Solution:
     details: dict = field(default_factory=dict)
     certificate: Certificate | None = None
     stages: Stages | None = None
+    within_limits: np.ndarray | None = None

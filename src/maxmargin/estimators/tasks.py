@@ -120,16 +120,17 @@ class NuRegression(Task):
         if outcome.status != Status.STALLED:
             return None
         totals: tuple[float, ...] = (0.0,)
-        start = outcome.beta
+        start = outcome.beta if outcome.within_limits is None else outcome.within_limits
         if problem.by_sign:
-            if outcome.levels[0] >= outcome.levels[1]:
+            if outcome.within_limits is None and outcome.levels[0] >= outcome.levels[1]:
                 return None
         elif self._exceeds(outcome.beta):
             totals = (0.5 * self.limit, -0.5 * self.limit)
             start = outcome.beta * (self.limit / np.abs(outcome.beta).sum())
         else:
             return None
-        return replace(problem, totals=totals), replace(run, start=start)
+        # A solver that gave two sums up in error gets them as fixed the second time.
+        return replace(problem, totals=totals, limited=False), replace(run, start=start)
 
     def _exceeds(self, beta) -> bool:
         return float(np.abs(beta).sum()) > self.limit * (1 + _ROUNDING_OF_LIMIT)

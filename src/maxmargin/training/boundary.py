@@ -39,6 +39,7 @@ class Outcome:
     exact : whether the solver declares to end at the optimum
     kkt_violation, objective, duality_gap, levels : of the certificate
     stages : the models on the way, where the solver keeps them
+    within_limits : of the `Solution`
     others : see `ProblemReport`
     """
 
@@ -60,6 +61,7 @@ class Outcome:
     history: tuple[Progress, ...] = ()
     details: dict = field(default_factory=dict)
     stages: Stages | None = None
+    within_limits: np.ndarray | None = None
 
     @property
     def n_support(self) -> int:
@@ -121,6 +123,7 @@ def solve_certified(solver: Solver, problem: Problem, run: Run) -> Outcome:
         history=tuple(monitor.history),
         details=solution.details,
         stages=solution.stages,
+        within_limits=solution.within_limits,
     )  # fmt: skip
 
 

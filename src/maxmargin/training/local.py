@@ -170,11 +170,14 @@ class LocalSource(TrainingSource):
 def _solve(solver: Solver, task, problem: Problem, run: Run) -> Outcome:
     """The answer to a task, whose formulation may take more than one problem."""
     n_iter, tol = 0, run.tol
+    taken: list[str] = []  # what the first problem needed may spare the second one any step
     for _ in range(_ATTEMPTS):
         outcome = task.judged(problem, solve_certified(solver, problem, run), tol)
         n_iter += outcome.n_iter
+        taken += outcome.details.get("second_order", [])
         following = task.follow_up(problem, outcome, run, tol)
         if following is None:
             break
         problem, run = following
-    return replace(outcome, n_iter=n_iter)
+    details = outcome.details | ({"second_order": taken} if taken else {})
+    return replace(outcome, n_iter=n_iter, details=details)

@@ -93,9 +93,11 @@ class CertifiedRun(ABC):
     may_shrink : whether the present pass may shrink its set of active samples
     rows_failed : whether the last pass ended because its rows lack precision
     seconds : where the time went
+    within_limits : see `Solution`
     """
 
     certificate: Certificate
+    within_limits: np.ndarray | None = None
     # Up to this many samples the solution is refined to the exact one, which is cheap there.
     refined_samples = constants.REFINED_SAMPLES
 
@@ -132,7 +134,7 @@ class CertifiedRun(ABC):
         found = self.certificate
         return Solution(
             found.beta, found.intercept, status, self.n_iter,
-            details=details or {}, certificate=found,
+            details=details or {}, certificate=found, within_limits=self.within_limits,
         )  # fmt: skip
 
     def until_certified(self) -> Status:

@@ -23,6 +23,7 @@ from maxmargin.solvers.common.factors import (
     pause_until,
 )
 from maxmargin.solvers.common.free_system import solve_free
+from maxmargin.solvers.common.limit import raise_if_closed
 from maxmargin.solvers.common.low_rank import (
     expected_rank,
     lacking,
@@ -127,6 +128,7 @@ def low_rank_passes(
 
     The sums of β are kept as they are. `watch(steps, state)` is called between blocks of work;
     `state()` gives violation, objective, β and intercept. If it returns something, the passes end.
+    Raises `LimitIsSlack`.
     """
     stopped: list[bool] = []
     V = as_factor(V)
@@ -156,6 +158,7 @@ def low_rank_passes(
         b, ranges = sum(levels) / len(levels), ranges_of(problem)
         smoothings = (first_smoothing(problem, ranges, violation), last_smoothing)
         new = solve_stages(system, ranges, 0.0, beta, b, smoothings, watched)
+        raise_if_closed(problem, system, new, last_smoothing)
         better = None
         if stopped and new is not None:  # the certificate that follows has the exact residual
             better = moved_towards(problem, V, beta, residual, new)

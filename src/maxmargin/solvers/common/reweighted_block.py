@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from maxmargin.problem import Problem, nearest_feasible, sums_of
+from maxmargin.solvers.common.limit import raise_if_closed
 from maxmargin.solvers.common.reweighted import DenseSystem, solve_stages
 from maxmargin.solvers.common.reweighted_steps import LARGEST_ERROR_OF_SUM
 
@@ -85,6 +86,7 @@ def solve_block(
 
     K, beta and residual are theirs. None where there is no such β; `watch` as in
     `solve_stages`; `dtype` is what K was computed in, where not that of the kernel's rows.
+    Raises `LimitIsSlack`.
     """
     lower, upper = problem.lower[index], problem.upper[index]
     system = DenseSystem(
@@ -96,6 +98,7 @@ def solve_block(
     found = solve_stages(system, ranges, weakest, beta, middle, smoothings, watch)
     if found is None or not np.isfinite(found).all():
         return None
+    raise_if_closed(problem, system, found, smoothings[1])
     totals = sums_of(beta, problem.by_sign)
     found = nearest_feasible(found, *problem.pieces(found, index), totals)
     off = np.abs(np.subtract(sums_of(found, problem.by_sign), totals)).max()

@@ -25,6 +25,7 @@ from maxmargin.solvers.common.factors import (
     as_factor,
     pause_until,
 )
+from maxmargin.solvers.common.limit import LimitIsSlack
 from maxmargin.solvers.common.low_rank_levels import solve_levels
 from maxmargin.solvers.common.low_rank_passes import (
     factor_of,
@@ -115,6 +116,7 @@ class SecondOrder:
         """Take a second-order step if the rounds since the last one have cost as much.
 
         `count_steps` counts its steps as iterations, and returns something where it must end.
+        Raises `LimitIsSlack`, with β of the active samples.
         """
         if self._low_rank_due(active, may_shrink):
             if may_shrink:
@@ -247,10 +249,16 @@ class SecondOrder:
         # Beside a large C, the rounding of single precision would outweigh the smoothing.
         K = problem.kernel.block(working, working, dtype=np.float64)
         smoothings = (_SMOOTHING_OF_VIOLATION[0] * violation, last)
-        new = solve_block(
-            problem, K, working, beta, residual, levels, violation, smoothings,
-            lambda steps, state: count_steps(steps), np.dtype(np.float64),
-        )  # fmt: skip
+        try:
+            new = solve_block(
+                problem, K, working, beta, residual, levels, violation, smoothings,
+                lambda steps, state: count_steps(steps), np.dtype(np.float64),
+            )  # fmt: skip
+        except LimitIsSlack as slack:
+            self.taken.append("block IRWLS")
+            found = active.beta.copy()
+            found[working] = slack.beta
+            raise LimitIsSlack(found) from None
         self._block_wait = 1.0 if new is not None else min(2 * self._block_wait, _LONGEST_WAIT)
         if new is None:
             return False
@@ -285,12 +293,12 @@ class SecondOrder:
                 return True
         self._rank = V.rank
         # What the samples outside the active set contribute stands in the residual.
+        self.taken.append("low-rank IRWLS")
         beta, residual, self._low_rank_possible = low_rank_passes(
             problem, active.tol, V, active.beta, active.residual,
             lambda steps, state: count_steps(steps),
         )  # fmt: skip
         active.move_to(beta, residual)
-        self.taken.append("low-rank IRWLS")
         return True
 
     def _factor(self, active: ActiveSet, expected: float | None, count_steps) -> Factor | None:

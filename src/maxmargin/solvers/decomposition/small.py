@@ -13,6 +13,7 @@ from maxmargin.optimality import violation_of
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solvers.common.certified_run import start_of
+from maxmargin.solvers.common.limit import seems_slack
 from maxmargin.solvers.common.pair_steps import diagonal_for_gains, steps_on_block
 from maxmargin.solvers.common.shrinking import settled
 
@@ -34,7 +35,7 @@ def steps_in_memory(
     while limit <= taken < max_steps:
         residual = problem.linear - K @ beta
         violation, levels = violation_of(problem, beta, residual)
-        if violation <= tol:
+        if violation <= tol or seems_slack(problem, violation, levels):
             break
         at_rest = settled(problem, beta, residual, levels, violation)
         index = np.flatnonzero(~at_rest) if steps == limit else np.arange(problem.n)

@@ -25,6 +25,7 @@ from maxmargin.solvers.common.active_set import ActiveSet
 from maxmargin.solvers.common.certified_run import CertifiedRun, certify_or_estimate
 from maxmargin.solvers.common.free_system import solve_free
 from maxmargin.solvers.common.interior_point import by_interior_point, steps_before
+from maxmargin.solvers.common.limit import LimitIsSlack, seems_slack
 from maxmargin.solvers.common.low_rank_passes import rank_of
 from maxmargin.solvers.common.precision import Drift, can_double, steps_per_pass
 from maxmargin.solvers.common.pricing import PartialPricing
@@ -153,6 +154,9 @@ class _BlockRun(CertifiedRun):
                 violation, intercept = active.violation_and_intercept()
                 if violation <= target or drift.stalls(violation):
                     break
+            if self._limit_is_slack(active):
+                stop = Status.STALLED
+                break
             many = active.n >= constants.MANY_SAMPLES and self._has_high_rank
             if many:
                 self._round_of_many(active, violation)
@@ -245,7 +249,23 @@ class _BlockRun(CertifiedRun):
             self.stop = self.stop or self.monitor.observe(self.n_iter, state)
             return self.stop
 
-        return self.second_order.step(active, self.may_shrink, count_steps)
+        try:
+            return self.second_order.step(active, self.may_shrink, count_steps)
+        except LimitIsSlack as slack:
+            self.within_limits = active.beta_of_all().copy()
+            self.within_limits[active.index] = slack.beta
+            self.stop = self.stop or Status.STALLED
+            return True
+
+    def _limit_is_slack(self, active: ActiveSet) -> bool:
+        """Whether to give the two sums up; if so, β is kept for what follows."""
+        if not self.problem.limited:
+            return False
+        found = violation_of(active.problem, active.beta, active.residual)
+        slack = seems_slack(self.problem, *found)
+        if slack:
+            self.within_limits = active.beta_of_all().copy()
+        return slack
 
     def left_some_out(self) -> bool:
         return self.active is not None and self.active.n < self.problem.n

@@ -12,6 +12,7 @@ from maxmargin.run import Run
 from maxmargin.solution import Solution, Status
 from maxmargin.solvers.base import FORMULATIONS, Capabilities, Solver
 from maxmargin.solvers.common.certified_run import CertifiedRun
+from maxmargin.solvers.common.limit import seems_slack
 from maxmargin.solvers.common.pair_steps import (
     CONVERGED,
     EXHAUSTIVE,
@@ -135,8 +136,12 @@ class _PairRun(CertifiedRun):
                 )  # fmt: skip
                 cache.fetch(np.array(sorted(set(wanted.tolist()))))
             stop = self._watch(beta, residual, violation, problem, active)
-            if self.may_shrink and since_shrink >= min(problem.n, _SHRINK_INTERVAL):
-                since_shrink = 0
+            if since_shrink < min(problem.n, _SHRINK_INTERVAL):
+                continue
+            since_shrink = 0
+            if stop is None and self._limit_is_slack(problem, beta, residual, active):
+                stop = Status.STALLED
+            elif self.may_shrink:
                 kept = worth_shrinking_to(problem, beta, residual, tol)
         self.objective = self._objective_now(beta, residual)
         self.beta[active], self.residual[active] = beta, residual
@@ -149,6 +154,14 @@ class _PairRun(CertifiedRun):
         """
         old_beta, old_residual = self._before
         return self.objective - self.problem.decrease(old_beta, beta, old_residual, residual)
+
+    def _limit_is_slack(self, problem, beta, residual, active) -> bool:
+        """Whether to give the two sums up; if so, β is kept for what follows."""
+        if not (problem.limited and seems_slack(problem, *violation_of(problem, beta, residual))):
+            return False
+        self.within_limits = self.beta.copy()
+        self.within_limits[active] = beta
+        return True
 
     def _watch(self, beta, residual, violation, problem, active) -> Status | None:
         def state() -> tuple[float, float, np.ndarray, float, int]:
