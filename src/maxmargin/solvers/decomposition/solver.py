@@ -259,7 +259,8 @@ class _BlockRun(CertifiedRun):
 
     def _limit_is_slack(self, active: ActiveSet) -> bool:
         """Whether to give the two sums up; if so, β is kept for what follows."""
-        if not self.problem.limited:
+        # A start with few samples at their bounds says nothing.
+        if not self.problem.limited or self.n_iter == 0:
             return False
         found = violation_of(active.problem, active.beta, active.residual)
         slack = seems_slack(self.problem, *found)
