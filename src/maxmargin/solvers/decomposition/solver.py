@@ -259,8 +259,7 @@ class _BlockRun(CertifiedRun):
 
     def _limit_is_slack(self, active: ActiveSet) -> bool:
         """Whether to give the two sums up; if so, β is kept for what follows."""
-        # A start with few samples at their bounds says nothing.
-        if not self.problem.limited or self.n_iter == 0:
+        if not self.problem.limited or self.n_iter < self.problem.n:
             return False
         found = violation_of(active.problem, active.beta, active.residual)
         slack = seems_slack(self.problem, *found)

@@ -157,7 +157,9 @@ class _PairRun(CertifiedRun):
 
     def _limit_is_slack(self, problem, beta, residual, active) -> bool:
         """Whether to give the two sums up; if so, β is kept for what follows."""
-        if not (problem.limited and seems_slack(problem, *violation_of(problem, beta, residual))):
+        if not problem.limited or self.n_iter < self.problem.n:
+            return False
+        if not seems_slack(problem, *violation_of(problem, beta, residual)):
             return False
         self.within_limits = self.beta.copy()
         self.within_limits[active] = beta
