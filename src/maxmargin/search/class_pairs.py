@@ -13,7 +13,7 @@ from maxmargin.estimators.multiclass import pairs_of_classes
 from maxmargin.monitor import Interrupt
 from maxmargin.parallel import n_threads, split
 from maxmargin.search.folds import Fold
-from maxmargin.solvers.pairs import HARD, follow_pairs
+from maxmargin.solvers.pairs import HARD, follow_pairs, type_of_copies
 from maxmargin.solvers.path import submatrix
 
 # Part of all samples that a fold must train with: the steps look at the others as well.
@@ -22,9 +22,6 @@ _LEAST_SHARE = 0.5
 _VALUES_PER_CALL = 2_000_000
 # Calls per thread from which on their lengths hardly matter.
 _CALLS_PER_THREAD = 6
-# The tol from which on the steps may keep their residual, of the size of the labels, in single
-# precision: rounding over some thousand steps is then small beside what they leave of tol.
-_TOL_OF_SINGLE = 1e-4
 # Scored samples whose kernel values are gathered at a time.
 _ROWS = 512
 
@@ -140,11 +137,10 @@ class PairsOfFolds:
         if interrupt.requested:
             raise KeyboardInterrupt
         folds, pairs = part
-        running = np.empty(0, np.float32 if self._tol >= _TOL_OF_SINGLE else np.float64)
         follow_pairs(
             self._K, self._pairs, pairs.start, pairs.stop, self._starts, self._stops,
-            self._costs[folds], self._growing, self._tol, running, self._beta[folds],
-            tuple(found[folds] for found in self._outcome),
+            self._costs[folds], self._growing, self._tol, type_of_copies(self._tol),
+            self._beta[folds], tuple(found[folds] for found in self._outcome),
         )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.parallel import n_threads, run_blocks
 from maxmargin.solvers.common.interior_point import CLOSE, steps_before, steps_of_row
 from maxmargin.solvers.common.pair_steps import diagonal_for_gains
+from maxmargin.solvers.pairs.copies import type_of_copies
 from maxmargin.solvers.pairs.few import SMALL
 from maxmargin.solvers.pairs.linear import solve_linear
 from maxmargin.solvers.pairs.problems import MANY_STEPS, STEP_BUDGET, solve_problems
@@ -202,6 +203,7 @@ def solve_batch(
     copied, in_place = None, True if sizes.max() > SMALL else None
     if in_place and values.complete and batch.nu is None and sizes.max() <= _MOST_COPIED:
         copied, in_place = True, None
+    running = type_of_copies(0.0 if batch.refine else batch.tol)
     if coefficients is None:
         coefficients = np.zeros(batch.shape)
     _check_shapes(batch, kernel, coefficients)
@@ -232,7 +234,7 @@ def solve_batch(
                     diagonal, batch.by_pair, coefficients, memory, price if on_demand else None,
                     *scratch, places, left, *lent[6:], batch.tol, 0 if stopped else max_steps,
                     STEP_BUDGET, turns, close, found.counts, found.numbers, batch.nu, refine,
-                    *variant,
+                    running, *variant,
                 )  # fmt: skip
 
             following = part.start

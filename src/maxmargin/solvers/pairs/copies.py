@@ -18,11 +18,21 @@ from maxmargin.solvers.common.pair_steps import FAST, TINY
 from maxmargin.solvers.common.vector import fast_max, fast_min
 from maxmargin.solvers.pairs.steps import move, value_of
 
+# The tol from which on steps may compute in single precision: rounding over some thousand of them
+# is small beside what they leave of tol. It also hides the last digits of kernel values: of samples
+# on a grid many gains are equal, and which of them is taken must not depend on how K was computed.
+_TOL_OF_SINGLE = 1e-4
+
 # Rows are padded to a multiple of this: loops of vectors then have no remainder, and places beyond
 # the samples take no part.
 _MULTIPLE = 64
 # Beyond every place; below it float32 has all whole numbers.
 _NOWHERE = 2**24
+
+
+def type_of_copies(tol: float) -> np.ndarray:
+    """An empty array of the type in which steps towards this tol compute."""
+    return np.empty(0, np.float32 if tol >= _TOL_OF_SINGLE else np.float64)
 
 
 @inner()

@@ -69,8 +69,8 @@ def solve_problems(
     problems, begin, end, bounds, codes, costs, all_diagonal, by_pair, coefficients,
     memory, on_demand, scratch_start, scratch_stop, shared_at, ready, places, left,
     table, samples, features, norms, unit, kind, gamma, coef0, degree,
-    tol, max_steps, budget, turns, close, counts, numbers, nu, refine, begun, few, shrinking,
-    copied, in_place,
+    tol, max_steps, budget, turns, close, counts, numbers, nu, refine, running, begun, few,
+    shrinking, copied, in_place,
 ):  # fmt: skip
     """Solve the problems from `begin` to `end`, each to its certificate.
 
@@ -102,6 +102,7 @@ def solve_problems(
     numbers : the same: objective, duality gap, KKT violation, intercept; with ν also ρ
     nu : ν where the problems are ν-SVCs of pairs, with `costs` as weights; None for C-SVCs
     refine : True where problems are solved to the exact optimum, else None
+    running : an empty array of the type that steps on copies compute in
     begun : True where `coefficients` are a start other than zero; None where they are zero, or
         where this call goes on with what another one left
     few : True where some problems have no more than SMALL samples, else None
@@ -116,7 +117,7 @@ def solve_problems(
     for p in range(begin, end):
         largest = max(largest, _size(problems[p], bounds))
     work = np.empty((5, largest))
-    room = room_for_copies(largest if copied is not None else 0, work)
+    room = room_for_copies(largest if copied is not None else 0, running)
     work_diagonal, small = np.empty(largest, np.float32), workspace(SMALL)
     for p in range(begin, end):
         n = _size(problems[p], bounds)
