@@ -238,8 +238,10 @@ def test_small_memory_stays_with_the_process_and_large_memory_does_not(monkeypat
     first, second = Owner(), Owner()
     leased = [BufferPool().acquire(600, each) for each in (first, second)]
     assert not np.shares_memory(*leased)
-    del first, second
-    assert process.n_bytes <= 1000
+    kept = leased[1].__array_interface__["data"][0]
+    del first, second  # of which the last one stays
+    assert process.n_bytes == 600
+    assert BufferPool().acquire(600, Owner()).__array_interface__["data"][0] == kept
 
 
 def test_the_least_memory_that_suffices_is_taken(monkeypatch):

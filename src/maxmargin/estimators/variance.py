@@ -26,7 +26,10 @@ def variance(X, sample_weights: np.ndarray | None, n_jobs) -> float:
     if sample_weights is None and not sp.issparse(X):
         return _variance_by_blocks(X, n_jobs)
     weights = np.ones(X.shape[0]) if sample_weights is None else sample_weights
-    total, mean, squares = moments(X, weights)
+    # BLAS has one thread here: others of its own would spin for 0.1 s after a product, on the
+    # cores that the fit wants next.
+    with session(1):
+        total, mean, squares = moments(X, weights)
     return variance_of(mean, squares / total)
 
 

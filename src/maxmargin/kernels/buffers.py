@@ -18,8 +18,9 @@ import numpy as np
 
 # The width of a vector register, and of a line of the processor's cache.
 _LINE_BYTES = 64
-# What the process keeps between two fits, at most; the operating system may have it back.
-_KEPT_BYTES = 64 * 2**20
+# What the process keeps between two fits, at most: where the operating system may have it back, as
+# much as most fits take. (benchmarks/everyday.py, benchmarks/classes.py)
+_KEPT_BYTES = (512 if hasattr(mmap, "MADV_FREE") else 64) * 2**20
 _LARGE_BYTES = 2**20
 # Memory up to this size is not offered to the operating system between two fits: to mark its
 # pages and to touch them again takes longer than a small problem.
@@ -78,14 +79,14 @@ class BufferPool:
         return sum(part.size for part in list(self._free.values()))
 
     def acquire(self, n_bytes: int, owner) -> np.ndarray:
-        """Bytes for the lifetime of `owner`; memory that is not large stays with the process.
+        """Bytes for the lifetime of `owner`; memory that is not very large stays with the process.
 
         Threads may share a pool: single operations on a dictionary cannot be interrupted.
         """
         pool = self if n_bytes > _KEPT_BYTES else _of_process
         memory = pool._take(n_bytes)
         if memory is None:
-            memory = np.empty(n_bytes, np.uint8) if pool.for_many else _new(n_bytes)
+            memory = _new(n_bytes, self.for_many)
         weakref.finalize(owner, pool._take_back, memory).atexit = False
         return memory[:n_bytes]
 
@@ -101,27 +102,32 @@ class BufferPool:
 
     def _take_back(self, memory: np.ndarray) -> None:
         if self is _of_process:
-            if self.n_bytes + memory.size > _KEPT_BYTES:
-                return
             _lend_to_system(memory)
+            for key in list(self._free):  # the longest unused first
+                if self.n_bytes + memory.size <= _KEPT_BYTES:
+                    break
+                self._free.pop(key, None)
         self._free[id(memory)] = memory
 
 
 _of_process = BufferPool()
 
 
-def _new(n_bytes: int) -> np.ndarray:
-    """New memory in pages of the ordinary size.
+def _new(n_bytes: int, for_many: bool = False) -> np.ndarray:
+    """New memory in pages of the ordinary size, unless many problems will use it.
 
-    For a large array NumPy requests huge pages, which have to be found in one piece and
-    cleared whole while other threads wait; in a virtual machine its host has to provide them
-    anew (covertype with 20,000 rows: 2.7 s with huge pages, 2.4 s without). Where many
-    problems use the memory, huge pages are worth it, since they are faster to read.
+    Huge pages have to be found in one piece and cleared whole while other threads wait; in a
+    virtual machine its host has to provide them anew (covertype with 20,000 rows: 2.7 s with huge
+    pages, 2.4 s without). Where many problems use the memory, they are worth it, since they are
+    faster to read.
     """
     if n_bytes < _LARGE_BYTES or not hasattr(mmap, "MAP_PRIVATE"):
         return np.empty(n_bytes, np.uint8)
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    return np.frombuffer(mmap.mmap(-1, n_bytes, flags), np.uint8)
+    pages = mmap.mmap(-1, n_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if for_many and hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a system without huge pages
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(pages, np.uint8)
 
 
 def _lend_to_system(memory: np.ndarray) -> None:
