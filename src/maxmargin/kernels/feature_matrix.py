@@ -117,8 +117,12 @@ class FeatureKernelMatrix(KernelMatrix):
         dtype = np.dtype(self.dtype if dtype is None else dtype)
         if out is None:
             out = np.empty((len(rows), n_columns), dtype)
+        in_samples = self._is_double or dtype != np.float64
+        if in_samples and columns is rows and slots is None:
+            self._fill_symmetric(self._samples.subset(rows), out)
+            return out
         self.counter.add(len(rows) * n_columns)
-        if self._is_double or dtype != np.float64:
+        if in_samples:
             right = self._samples if columns is None else self._samples.subset(columns)
             fill(self.function, self._samples.subset(rows), right, out, slots)
             return out
@@ -214,7 +218,9 @@ class FeatureKernelMatrix(KernelMatrix):
 
     def fill_symmetric(self, out: np.ndarray, of: slice | None = None) -> None:
         """out = K of all samples or of consecutive ones, half of it computed."""
-        samples = self._samples if of is None else self._samples.part(of)
+        self._fill_symmetric(self._samples if of is None else self._samples.part(of), out)
+
+    def _fill_symmetric(self, samples, out: np.ndarray) -> None:
         fill_symmetric(self.function, samples, out)
         self.counter.add(samples.n * (samples.n + 1) // 2)
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _MULTIPLIES_PER_PASS = 32
 # From this many samples on, their sums are worth the layout that saves storing the values.
 _WORTH_SUMMING = 256
+# Sums that are worth a thread: a panel of float64 samples with AVX-512.
+_FEWEST_SUMS = 64
 # Part of the samples from which on float64 products are faster than differences of features.
 _FEW_FAR = 1 / 16
 # Samples that a tile of a symmetric matrix has fewer than others: BLAS mirrors the products of
@@ -104,7 +106,8 @@ def fill(function: KernelFunction, left: Samples, right: Samples, out, slots=Non
 
 def fill_symmetric(function: KernelFunction, samples: Samples, out: np.ndarray) -> None:
     """The same of samples with each other: half of the tiles are computed, the others mirrored."""
-    tiles = split(samples.n, constants.TILE_ROWS - _OFF_POWERS_OF_TWO)
+    size = max(constants.TILE_ROWS - _OFF_POWERS_OF_TWO, _OFF_POWERS_OF_TWO)
+    tiles = split(samples.n, size)
 
     def fill_tile(tile) -> None:
         rows, columns = tile
@@ -220,7 +223,11 @@ def expansion(
         for columns in split(basis.n, constants.TILE_COLUMNS):
             result[rows] += kernel_tile(function, left, basis, columns) @ coefficients[columns]
 
-    run_blocks(evaluate, split(n, constants.TILE_ROWS))
+    # Sums have the same bits in blocks of any size; of few rows each thread has a part.
+    each = constants.TILE_ROWS
+    if summable is not None:
+        each = min(each, max(_FEWEST_SUMS, -(-n // n_threads())))
+    run_blocks(evaluate, split(n, each))
     return result
 
 

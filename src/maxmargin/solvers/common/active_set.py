@@ -254,7 +254,10 @@ class ActiveSet:
         if len(cached):
             self.fetch(index[cached])
             self.cache.gather(index[cached], columns, out, cached)
-        if len(computed):
+        if len(computed) == len(index):  # half of it, where the columns are the same samples
+            with self._kernel_time():
+                self.problem.kernel.block(index, columns, out=out)
+        elif len(computed):
             with self._kernel_time():
                 self.problem.kernel.block(index[computed], columns, out=out, slots=computed)
         return out
