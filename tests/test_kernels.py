@@ -195,6 +195,28 @@ def test_evaluations_are_counted_for_subsets_too():
 
 
 @storages
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "sigmoid"])
+def test_values_of_two_samples_of_a_product_count_for_both(monkeypatch, storage, kernel):
+    """Whichever tiles they are in: the sum over all values, with the same bits on all threads."""
+    monkeypatch.setattr(tiling, "_SYMMETRIC_PARTS", 2)
+    monkeypatch.setattr(constants, "TILE_COLUMNS", 50)
+    X, rng = data(storage, 260), np.random.default_rng(3)
+    K = FeatureKernelMatrix(X, KernelFunction(kernel, 0.3, 0.1, 3), np.float32)
+    values = oracle.kernel_values(X, X, kernel, 0.3, 0.1, 3)
+    for n_index in (1, 63, 64, 65, 200, 260):
+        index, coefficients = rng.permutation(260)[:n_index], rng.normal(size=n_index)
+        order, products = np.argsort(index), []
+        for threads in (1, 3):
+            with session(threads):
+                products.append(K.multiply(index[order], coefficients[order], precise=True))
+        assert_array_equal(*products)
+        allowed = 1e-13 * np.abs(values[:, index]) @ np.abs(coefficients) + 1e-15
+        assert (np.abs(products[0] - values[:, index] @ coefficients) <= allowed).all()
+        unsorted = K.multiply(index, coefficients, precise=True)
+        assert (np.abs(unsorted - products[0]) <= allowed).all()
+
+
+@storages
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8])
 @pytest.mark.parametrize("n", [37, 1500])
 def test_linear_product_needs_no_kernel_values(storage, dtype, n):

@@ -24,6 +24,7 @@ from maxmargin.kernels.tiles import (
     samples_for,
     sum_linear,
     sum_values,
+    symmetric_expansion,
 )
 from maxmargin.parallel import run_blocks, split
 
@@ -150,17 +151,31 @@ class FeatureKernelMatrix(KernelMatrix):
             right = self._samples if rows is None else self._samples.subset(rows)
             return sum_linear(self._samples.subset(index), coefficients, right)
         if precise and not self._is_double:
-            targets = self._index if rows is None else self._numbers(rows)
-            result = np.zeros(n_rows)
-            for part in self._in_memory_at_once(len(index)):
-                basis = samples_for(self.function, self._rows_of_X(index[part]), np.float64)
-                factors = coefficients[part, np.newaxis]
-                sums = expansion(self.function, self.X, basis, factors, targets, self.counter)
-                result += sums[:, 0]
-            return result
+            return self._multiply_precisely(index, coefficients, rows)
         right = self._samples if rows is None else self._samples.subset(rows)
         left = self._samples.subset(index)
         return sum_values(self.function, left, coefficients, right, self.counter)
+
+    def _multiply_precisely(self, index, coefficients: np.ndarray, rows) -> np.ndarray:
+        """The product from float64 values."""
+        factors = coefficients[:, np.newaxis]
+        if rows is None and not is_mapped(self.X) and (index[1:] > index[:-1]).all():
+            # A value of two samples of `index` counts for both of them.
+            basis = samples_for(self.function, self._rows_of_X(index), np.float64)
+            others = np.setdiff1d(np.arange(self.n), index, assume_unique=True)
+            result = np.empty(self.n)
+            result[index] = symmetric_expansion(self.function, basis, coefficients, self.counter)
+            numbers = self._numbers(others)
+            sums = expansion(self.function, self.X, basis, factors, numbers, self.counter)
+            result[others] = sums[:, 0]
+            return result
+        targets = self._index if rows is None else self._numbers(rows)
+        result = np.zeros(self.n if rows is None else len(rows))
+        for part in self._in_memory_at_once(len(index)):
+            basis = samples_for(self.function, self._rows_of_X(index[part]), np.float64)
+            sums = expansion(self.function, self.X, basis, factors[part], targets, self.counter)
+            result += sums[:, 0]
+        return result
 
     def values_of_product(self, n_index, n_rows):
         if self.product_without_values:

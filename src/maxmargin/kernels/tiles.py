@@ -18,7 +18,7 @@ from maxmargin.kernels.buffers import thread_scratch
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.gauss_transform import cost_of_sums, gauss_sums
 from maxmargin.kernels.samples import as_samples
-from maxmargin.parallel import n_threads, run_blocks, split
+from maxmargin.parallel import n_threads, run_blocks, split, stream_blocks
 
 if TYPE_CHECKING:
     from maxmargin.kernels.interface import EvaluationCounter
@@ -32,6 +32,8 @@ _MULTIPLIES_PER_PASS = 32
 _WORTH_SUMMING = 256
 # Sums that are worth a thread: a panel of float64 samples with AVX-512.
 _FEWEST_SUMS = 64
+# Rows of tiles of a symmetric matrix, about: enough for many threads, as there is ever less work.
+_SYMMETRIC_PARTS = 32
 # Part of the samples from which on float64 products are faster than differences of features.
 _FEW_FAR = 1 / 16
 # Samples that a tile of a symmetric matrix has fewer than others: BLAS mirrors the products of
@@ -228,6 +230,49 @@ def expansion(
     if summable is not None:
         each = min(each, max(_FEWEST_SUMS, -(-n // n_threads())))
     run_blocks(evaluate, split(n, each))
+    return result
+
+
+def symmetric_expansion(
+    function: KernelFunction,
+    samples: Samples,
+    coefficients: np.ndarray,
+    counter: EvaluationCounter | None = None,
+) -> np.ndarray:
+    """K @ coefficients of one vector for the matrix K of samples with each other.
+
+    A value off the diagonal is computed once, and counts for both of its samples. Each row of
+    tiles has sums of its own, which are added in order: the bits do not depend on threads.
+    """
+    n = samples.n
+    sums = _gauss_sums(function, samples, coefficients[:, np.newaxis], samples.part, n)
+    if sums is not None:
+        return sums[:, 0]
+    summable = _summable(function, samples)
+
+    def evaluate(rows: slice) -> np.ndarray:
+        own = np.zeros(n - rows.start)
+        if summable is not None:
+            summable.add_symmetric_rbf_expansion(function.gamma, coefficients, rows, own)
+            return own
+        left, size = samples.part(rows), constants.TILE_COLUMNS
+        after = [slice(rows.stop + p.start, rows.stop + p.stop) for p in split(n - rows.stop, size)]
+        for columns in [rows, *after]:
+            tile = kernel_tile(function, left, samples, columns)
+            own[: left.n] += tile @ coefficients[columns]
+            if columns is not rows:
+                own[columns.start - rows.start : columns.stop - rows.start] += (
+                    coefficients[rows] @ tile
+                )
+        return own
+
+    size = _FEWEST_SUMS * -(-n // (_SYMMETRIC_PARTS * _FEWEST_SUMS))
+    parts = split(n, min(size, constants.TILE_ROWS))
+    result = np.zeros(n)
+    for rows, own in zip(parts, stream_blocks(evaluate, parts), strict=True):
+        result[rows.start :] += own
+    if counter is not None:
+        counter.add(sum((rows.stop - rows.start) * (n - rows.start) for rows in parts))
     return result
 
 

@@ -107,22 +107,32 @@ def _power_of_two(builder, x, scale, vector, bits: int):
     return builder.bitcast(builder.add(builder.bitcast(power, integers), exponent), vector)
 
 
+def _sum_of(builder, values, vector, bits: int):
+    """The sum of the numbers of a vector, halves first."""
+    element = vector.element
+    of_vector = ir.FunctionType(element, [element, vector])
+    name = f"llvm.vector.reduce.fadd.v{vector.count}f{bits}"
+    add_up = cgutils.get_or_insert_function(builder.module, of_vector, name)
+    return builder.call(add_up, [ir.Constant(element, -0.0), values], fastmath=("reassoc",))
+
+
 @intrinsic
 def _add_row_of_values(
     typing_context, data, indices, start, stop, places, panel, halves, half, scale, least,
-    coefficient, sums,
+    coefficient, sums, weights,
 ):  # fmt: skip
     """sums[l] += coefficient · k(sparse row, panel sample l), as data[start:stop] is the row.
 
-    `half` and `halves` are −½ times the squared norms of the row and of the panel.
+    `half` and `halves` are −½ times the squared norms of the row and of the panel. Returns
+    Σ weights[l] · k(sparse row, panel sample l), or zero where there are no weights.
     """
 
     def generate(context, builder, signature, args):
         arrays = [
             context.make_array(signature.args[at])(context, builder, args[at])
-            for at in (0, 1, 4, 5, 6, 11)
+            for at in (0, 1, 4, 5, 6, 11, 12)
         ]
-        values, columns, _, panel_data, halves_data, sums_data = (a.data for a in arrays)
+        values, columns, _, panel_data, halves_data, sums_data, _ = (a.data for a in arrays)
         element, bits = context.get_data_type(data.dtype), data.dtype.bitwidth
         lanes = panel_width(str(data.dtype))
         vector = ir.VectorType(element, lanes)
@@ -144,12 +154,19 @@ def _add_row_of_values(
         before = vector_at(builder, sums_data, origin, vector, size)
         after = builder.call(multiply_add, [power, factor, before])
         store_vector(builder, after, sums_data, origin, vector, size)
-        return context.get_dummy_value()
+        weights_there = arrays[6]
+        found = cgutils.alloca_once_value(builder, ir.Constant(element, 0.0))
+        nothing = ir.Constant(weights_there.nitems.type, 0)
+        with builder.if_then(builder.icmp_signed("!=", weights_there.nitems, nothing)):
+            weight = vector_at(builder, weights_there.data, origin, vector, size)
+            builder.store(_sum_of(builder, builder.fmul(power, weight), vector, bits), found)
+        return builder.load(found)
 
     index, number = types.int64, data.dtype
-    return types.void(
-        data, indices, index, index, places, panel, halves, number, number, number, number, sums
-    ), generate
+    return number(
+        data, indices, index, index, places, panel, halves, number, number, number, number, sums,
+        weights,
+    ), generate  # fmt: skip
 
 
 @leaf()
@@ -170,7 +187,7 @@ def add_rbf_expansion(
     n, lanes = indptr.size - 1, panel.shape[1]
     minus_half = panel.dtype.type(-0.5)
     halves = np.zeros(lanes, panel.dtype)
-    few = np.empty(lanes, panel.dtype)
+    few, no_weights = np.empty(lanes, panel.dtype), np.empty(0, panel.dtype)
     total = np.empty(lanes)
     for first in range(start, stop, lanes):
         count = min(lanes, stop - first)
@@ -183,10 +200,48 @@ def add_rbf_expansion(
             for j in range(begin, min(begin + _SAMPLES_AT_ONCE, n)):
                 _add_row_of_values(
                     data, indices, indptr[j], indptr[j + 1], places, panel, halves,
-                    minus_half * norms[j], scale, least, coefficients[j], few,
+                    minus_half * norms[j], scale, least, coefficients[j], few, no_weights,
                 )  # fmt: skip
             for lane in range(lanes):
                 total[lane] += few[lane]
         clear_panel(target_indices, target_indptr, first, count, places, panel)
+        for lane in range(count):
+            out[first - start + lane] += total[lane]
+
+
+@leaf()
+def add_symmetric_rbf_expansion(
+    data, indices, indptr, norms, coefficients, scale, least, start, stop, places, panel, out
+):  # fmt: skip
+    """The part of Σ_j coefficients[j] · k(sample t, sample j) of a tile row of a symmetric matrix.
+
+    That is the values of the samples from `start` to `stop` with themselves and with all that
+    follow, each of which counts for both of its samples: out[t − start] has the sums for t ≥ start.
+    The arguments are those of `add_rbf_expansion`.
+    """
+    n, lanes = indptr.size - 1, panel.shape[1]
+    minus_half = panel.dtype.type(-0.5)
+    halves, weights = np.zeros(lanes, panel.dtype), np.zeros(lanes, panel.dtype)
+    few, no_weights = np.empty(lanes, panel.dtype), np.empty(0, panel.dtype)
+    total = np.empty(lanes)
+    for first in range(start, stop, lanes):
+        count = min(lanes, stop - first)
+        fill_panel(data, indices, indptr, first, count, places, panel)
+        weights[:] = 0
+        for lane in range(count):
+            halves[lane] = minus_half * norms[first + lane]
+            weights[lane] = coefficients[first + lane]
+        total[:] = 0
+        for begin in range(first, n, _SAMPLES_AT_ONCE):
+            few[:] = 0
+            for j in range(begin, min(begin + _SAMPLES_AT_ONCE, n)):
+                out[j - start] += _add_row_of_values(
+                    data, indices, indptr[j], indptr[j + 1], places, panel, halves,
+                    minus_half * norms[j], scale, least, coefficients[j], few,
+                    no_weights if j < first + count else weights,
+                )  # fmt: skip
+            for lane in range(lanes):
+                total[lane] += few[lane]
+        clear_panel(indices, indptr, first, count, places, panel)
         for lane in range(count):
             out[first - start + lane] += total[lane]

@@ -194,6 +194,18 @@ class SparseSamples:
             rows.start, rows.stop, places, panel, out,
         )  # fmt: skip
 
+    def add_symmetric_rbf_expansion(self, gamma: float, coefficients, rows: slice, out) -> None:
+        """out[i] += what some rows add to the sum of own sample rows.start + i over all of them.
+
+        Their values with themselves and with all samples that follow count for both samples.
+        """
+        scale, least = _sums.exponent_scale(gamma, self.dtype)
+        places, panel = self._panel(rows, _sums.panel_width(self.dtype))
+        _sums.add_symmetric_rbf_expansion(
+            self.data, self.indices, self.indptr, self.norms, coefficients.astype(self.dtype),
+            scale, least, rows.start, rows.stop, places, panel, out,
+        )  # fmt: skip
+
     def _panel(self, rows: slice, lanes: int) -> tuple[np.ndarray, np.ndarray]:
         """Places of features and a panel for own rows, all zeros; users leave them zero.
 
