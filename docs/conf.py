@@ -50,11 +50,15 @@ def _follow_links(app, name, source):
         source[0] = re.sub(rf"\]\((\.\./)+{path}", f"]({page}", source[0])
 
 
+# With `overflow-x` alone, browsers scroll vertically as well.
+_SCROLLING = "overflow-x: auto; overflow-y: hidden; padding: 0.2em 0"
+
+
 def _add_formula(writer, node):
     as_block = node.tagname == "math_block"
     formula = tex2mathml(node.astext(), as_block=as_block)
     # A formula that is wider than a small screen scrolls by itself, as tables do.
-    writer.body.append(f'<div style="overflow-x: auto">{formula}</div>' if as_block else formula)
+    writer.body.append(f'<div style="{_SCROLLING}">{formula}</div>' if as_block else formula)
     raise SkipNode
 
 

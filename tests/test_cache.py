@@ -262,6 +262,20 @@ def test_the_least_memory_that_suffices_is_taken(monkeypatch):
         assert process.n_bytes == left and (memory == 9).all()
 
 
+def test_small_owners_leave_large_memory_alone(monkeypatch):
+    process = BufferPool()
+    monkeypatch.setattr(buffers, "_of_process", process)
+    monkeypatch.setattr(buffers, "_SPARED_BYTES", 1000)
+    owner = Owner()
+    BufferPool().acquire(100_000, owner)
+    del owner
+    small, large = Owner(), Owner()
+    BufferPool().acquire(200, small)
+    assert process.n_bytes == 100_000
+    BufferPool().acquire(60_000, large)
+    assert process.n_bytes == 0
+
+
 def test_large_memory_goes_back_to_its_pool():
     pool, owner = BufferPool(), Owner()
     large = buffers._KEPT_BYTES + 2**20

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import sklearn.svm
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_regressor
+from sklearn.exceptions import ConvergenceWarning
 
 import family_oracle as textbook
 import oracle
@@ -16,6 +17,7 @@ from maxmargin import SVR, NuSVC, NuSVR, OneClassSVM
 from maxmargin.estimators.multiclass import binary_tasks
 from maxmargin.problem import Problem, sums_of
 from maxmargin.run import Run
+from maxmargin.solution import GAVE_UP
 from maxmargin.solvers import SOLVERS, make_solver
 from maxmargin.solvers.decomposition import small
 from maxmargin.solvers.decomposition import solver as blocks
@@ -162,13 +164,31 @@ def test_a_small_margin_asks_for_no_more_than_a_part_of_it(rho, violation, lower
     """The decision function is divided by ρ; what is to be known of it is a tenth."""
     (task,) = binary_tasks(np.array([0, 1]), 2, "ovo", 0.5)
     outcome = SimpleNamespace(
-        levels=(-rho, rho), kkt_violation=violation, status="converged", beta=np.zeros(2)
+        levels=(-rho, rho),
+        kkt_violation=violation,
+        status="converged",
+        beta=np.zeros(2),
+        details={},
     )
     following = task.follow_up(None, outcome, Run(tol=1e-3), 1e-3)
     assert (following is None) == (lowered is None)
     if following is not None:
         assert_allclose(following[1].tol, lowered)
         assert task.follow_up(None, outcome, Run(tol=1e-6), 1e-3) is None
+        outcome.details = {GAVE_UP: True}
+        assert task.follow_up(None, outcome, Run(tol=1e-3), 1e-3) is None
+
+
+@pytest.mark.parametrize("solver", ["auto", "decomposition", "smo"])
+def test_a_margin_that_is_not_there_is_not_sought_for_long(solver):
+    """Random labels: no tol is low enough to find a margin, and steps towards it are few."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200)
+    with pytest.warns(UserWarning, match="found no margin"):
+        model = NuSVC(nu=0.2, gamma=0.5, solver=solver).fit(X, y)
+    (report,) = model.fit_report_
+    assert report.status == "converged" and report.kkt_violation <= 1e-3
+    assert report.n_iter < 100_000
 
 
 @every_kind
@@ -412,3 +432,10 @@ def test_a_limit_that_was_thought_slack_in_error(monkeypatch, solver):
     assert again.fit_report_.status == "converged"
     assert again.fit_report_[0].quantities["epsilon"] > 0
     assert_allclose(again.fit_report_.objective, model.fit_report_.objective, rtol=1e-8)
+
+
+def test_weights_beyond_float64_get_a_sentence():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 3)), rng.integers(0, 2, 120)
+    with pytest.warns(ConvergenceWarning, match="Weights this large ask for a hard margin"):
+        NuSVC(nu=0.3).fit(X, y, sample_weight=np.full(120, 1e20))

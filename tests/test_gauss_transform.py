@@ -4,14 +4,17 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
-from maxmargin import SVC, SVR
+from maxmargin import SVC, SVR, OneClassSVM
 from maxmargin.kernels import gauss_transform
 from maxmargin.kernels.feature_matrix import FeatureKernelMatrix
 from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.gauss_transform import cost_within, gauss_sums
 from maxmargin.parallel import session
+from maxmargin.sparse_format import densified
 
 
 @pytest.fixture
@@ -182,3 +185,14 @@ def test_regression_and_its_certificate(monkeypatch):
     up = np.where(beta < 10.0, residual - np.where(beta >= 0, 0.01, -0.01), -np.inf)
     down = np.where(beta > -10.0, residual - np.where(beta > 0, 0.01, -0.01), np.inf)
     assert_allclose(fast.fit_report_.kkt_violation, float(up.max() - down.min()), atol=1e-10)
+
+
+@pytest.mark.parametrize("estimator", [SVC(), SVR(), OneClassSVM(nu=0.1)])
+def test_sparse_samples_of_few_features_know_their_corners(estimator):
+    """A limit asks what the sums will cost; samples with hardly a zero are multiplied as dense."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3000, 2)), rng.integers(0, 2, 3000)
+    models = [clone(estimator).set_params(time_limit=600) for _ in range(2)]
+    dense, sparse = (model.fit(form, y) for model, form in zip(models, (X, sp.csr_matrix(X))))
+    assert sparse.fit_report_.status == "converged"
+    assert_allclose(densified(sparse.dual_coef_), dense.dual_coef_, atol=1e-12)

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits
 
-from maxmargin import SVC
+from maxmargin import SVC, SVCSearch
 from maxmargin.estimators import documentation
 from maxmargin.report import FitReport
 
@@ -138,9 +138,9 @@ def test_the_html_view_of_an_estimator_links_to_its_documentation(monkeypatch):
     }
     for address, link in pages.items():
         monkeypatch.setattr(documentation, "documentation_address", lambda address=address: address)
-        page = SVC()._repr_html_()
+        page, search = SVC()._repr_html_(), SVCSearch({"C": [1]})._repr_html_()
         assert ("Documentation for SVC" in page) == (link is not None)
-        assert link is None or link in page
+        assert link is None or (link in page and f"{link}Search" in search)
 
 
 class _Cells(HTMLParser):

@@ -549,6 +549,7 @@ def test_an_estimator_may_come_first(cancer):
     assert found.best_estimator_.degree == 2
     assert found.get_params()["estimator__degree"] == 2
     assert not hasattr(estimator, "support_")
+    assert set(GridSearchCV(estimator, grid).get_params()) <= set(found.get_params())
     precomputed = SVCSearch(SVC(kernel="precomputed"), {"C": [1, 10]}, cv=2)
     assert precomputed.__sklearn_tags__().input_tags.pairwise
     assert precomputed.fit(rbf_kernel(X, gamma=0.03), y).best_score_ > 0.9

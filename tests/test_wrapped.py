@@ -6,7 +6,9 @@ import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes, make_moons
+from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import RFE
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
@@ -126,6 +128,16 @@ def test_other_wrappers(data):
     assert f"{scaled.score(X, y):.5g}" in html_report(scaled, X, y)
 
 
+def test_one_of_one_and_selected_features(data):
+    X, y = data[0], data[1] == data[1][0]
+    of_two = OneVsRestClassifier(make_pipeline(StandardScaler(), SVC())).fit(X, y)
+    assert unwrap(of_two).svm is of_two.estimators_[0][-1] and unwrap(of_two).after == (of_two,)
+    selected = RFE(SVC(kernel="linear"), n_features_to_select=1).fit(X, y)
+    svm = unwrap(selected)
+    assert svm.features(X).shape == (len(X), 1)
+    assert (svm.svm.predict(svm.features(X)) == selected.predict(X)).all()
+
+
 def test_sentences_for_what_has_no_svm_to_show(data):
     X, y = data
     cases = [
@@ -134,7 +146,10 @@ def test_sentences_for_what_has_no_svm_to_show(data):
         (GridSearchCV(SVC(), {"C": [1.0]}), NotFittedError, "GridSearchCV instance is not fitted"),
         (GridSearchCV(SVC(), {"C": [1.0]}, refit=False, cv=2).fit(X, y), ValueError, "refit=True"),
         (CalibratedClassifierCV(SVC(), cv=2).fit(X, y), ValueError, "holds 2 SVMs.*ensemble=False"),
-        (OneVsRestClassifier(SVC()).fit(X, y), ValueError, "choose one of its estimators_"),
+        (OneVsRestClassifier(SVC()).fit(X, y + (X[:, 0] > 1)), ValueError, "holds 3 fitted models"),
+        (BaggingClassifier(SVC(), 3).fit(X, y), ValueError, "holds 3 fitted models; choose one"),
+        (VotingClassifier([("a", SVC()), ("b", SVC(C=2))]).fit(X, y), ValueError, "2 fitted mod"),
+        (BaggingClassifier(LogisticRegression()).fit(X, y), TypeError, "holds no SVM of maxmargin"),
     ]
     for model, kind, sentence in cases:
         with pytest.raises(kind, match=sentence):

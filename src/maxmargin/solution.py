@@ -65,6 +65,10 @@ class Stages:
     intercepts: np.ndarray
 
 
+# Among the details of a solution: a tol below the given one was out of reach in reasonable time.
+GAVE_UP = "lower_tol_given_up"
+
+
 @dataclass(eq=False)
 class Solution:
     """The result of a solve.

@@ -36,7 +36,7 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
     """
 
     _formulation: str
-    device: str
+    device: str = "cpu"  # also of models in older pickles
 
     @property
     def _cost(self) -> float:

@@ -18,7 +18,8 @@ from maxmargin.estimators.multiclass import coefficients_by_task
 _MOST_PRODUCTS = 50_000_000
 _MOST_VALUES = 2_000_000
 _UNIT = 2.0**-53
-# For what both computations do differently, see `single_precision`, whose bound is below a quarter.
+# How far the two computations may differ follows as in `single_precision`: by less than a quarter
+# of the bound with this factor.
 _MARGIN = 16.0
 _LARGEST_PART = 2.0**-10
 

@@ -23,7 +23,7 @@ from maxmargin.formulations import (
     nu_svc,
     tol_for_margin,
 )
-from maxmargin.solution import Status
+from maxmargin.solution import GAVE_UP, Status
 from maxmargin.warn import warn_user
 
 
@@ -84,6 +84,8 @@ class NuBinaryTask(BinaryTask):
     def follow_up(self, problem, outcome, run, tol):
         """The same problem with a lower tol, where the margin could be mere violation."""
         if outcome.status != Status.CONVERGED or outcome.kkt_violation > run.tol:
+            return None
+        if outcome.details.get(GAVE_UP):
             return None
         lower = self.lower_tol(outcome, tol)
         return (problem, replace(run, start=outcome.beta, tol=lower)) if lower < run.tol else None

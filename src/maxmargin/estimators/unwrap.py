@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -59,6 +60,8 @@ def unwrap(model) -> Unwrapped:
     inner = unwrap(_fitted_inside(model))
     if hasattr(model, "best_estimator_") or type(model).__name__ == "FrozenEstimator":
         return inner  # answers as the model inside does
+    if hasattr(model, "transform") and hasattr(model, "estimator_"):  # it selects features
+        return replace(inner, before=(model, *inner.before))
     return replace(inner, after=(model, *inner.after))
 
 
@@ -90,6 +93,14 @@ def svm_of(model) -> Any:
 
 def _fitted_inside(model):
     name = type(model).__name__
+    parts = getattr(model, "estimators_", [])
+    parts = list(parts.flat if isinstance(parts, np.ndarray) else parts)
+    if any(svm_of(part) is not None for part in parts):
+        if len(parts) > 1:
+            raise ValueError(
+                f"{name} holds {len(parts)} fitted models; choose one of its estimators_."
+            )
+        return parts[0]
     if svm_of(model) is None and not hasattr(model, "best_estimator_"):
         raise TypeError(f"{name} holds no SVM of maxmargin.")
     calibrated = getattr(model, "calibrated_classifiers_", None)
@@ -107,8 +118,4 @@ def _fitted_inside(model):
     for attribute in _FITTED:
         if hasattr(model, attribute):
             return getattr(model, attribute)
-    if hasattr(model, "estimators_"):
-        raise ValueError(
-            f"{name} holds {len(model.estimators_)} SVMs; choose one of its estimators_."
-        )
     raise NotFittedError(f"This {name} instance is not fitted yet; call 'fit' first.")

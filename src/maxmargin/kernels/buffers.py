@@ -25,6 +25,8 @@ _LARGE_BYTES = 2**20
 # Memory up to this size is not offered to the operating system between two fits: to mark its
 # pages and to touch them again takes longer than a small problem.
 _UNMARKED_BYTES = 8 * 2**20
+# A piece may be larger than twice what is asked for by this much: larger ones are spared.
+_SPARED_BYTES = 16 * 2**20
 _thread = threading.local()
 
 
@@ -91,13 +93,18 @@ class BufferPool:
         return memory[:n_bytes]
 
     def _take(self, n_bytes: int) -> np.ndarray | None:
-        """The smallest free piece that suffices; if none does, the largest one is released."""
+        """The smallest free piece that suffices and is not far too large.
+
+        If there is none, the largest of those that are too small is released.
+        """
         by_size = sorted((part.size, key) for key, part in list(self._free.items()))
+        too_small = None
         for size, key in by_size:
-            if size >= n_bytes:
+            if n_bytes <= size <= 2 * n_bytes + _SPARED_BYTES:
                 return self._free.pop(key, None)
-        if by_size:
-            self._free.pop(by_size[-1][1], None)
+            too_small = key if size < n_bytes else too_small
+        if too_small is not None:
+            self._free.pop(too_small, None)
         return None
 
     def _take_back(self, memory: np.ndarray) -> None:

@@ -13,6 +13,7 @@ from maxmargin.kernels.functions import KernelFunction
 from maxmargin.kernels.gauss_transform import MOST_FEATURES, corners, cost_within
 from maxmargin.kernels.interface import KernelMatrix
 from maxmargin.kernels.samples import as_samples, to_csr_if_sparse, without_empty_features
+from maxmargin.kernels.samples.dense import dense_rows
 from maxmargin.kernels.samples.mapped import COPIED_BYTES, MappedSamples, is_mapped
 from maxmargin.kernels.tiles import (
     cancels,
@@ -193,7 +194,8 @@ class FeatureKernelMatrix(KernelMatrix):
         few = samples.n_features <= MOST_FEATURES and not samples.is_sparse
         if self.function.name != "rbf" or not few:
             return None
-        return corners(self.X[rows] for rows in split(self.X.shape[0], _ROWS_AT_ONCE))
+        rows = split(self.X.shape[0], _ROWS_AT_ONCE)
+        return corners(dense_rows(self.X[part]) for part in rows)
 
     def _in_memory_at_once(self, n: int) -> list[slice]:
         """Parts of n rows that are taken into memory: all, unless X is mapped from a file."""

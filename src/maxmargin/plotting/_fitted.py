@@ -28,6 +28,8 @@ def as_fitted(estimator, X, samples):
     values, frame = np.asarray(samples), type(X)
     if frame.__module__.startswith("polars"):
         return frame(values, schema=list(X.columns))
+    if frame.__module__.startswith("pyarrow"):
+        return frame.from_pydict(dict(zip(X.column_names, values.T)))
     return frame(values, columns=X.columns)
 
 

@@ -11,6 +11,9 @@ COLOURS = (
     "#8c7a3d", "#4aa8b8", "#777777", "#e3b505", "#4f2d1f",
 )  # fmt: skip
 
+# From this many entries on, a legend inside axes of the user has narrow columns.
+_MANY_ENTRIES = 6
+
 
 def pyplot(caller: str):
     try:
@@ -62,4 +65,20 @@ def legend(ax, own_figure: bool) -> None:
             frameon=False,
         )  # fmt: skip
     else:
-        ax.legend(loc="best", fontsize=7, framealpha=0.8)
+        many = len(ax.get_legend_handles_labels()[0]) > _MANY_ENTRIES
+        narrow = {
+            "ncols": 2, "fontsize": 5.5, "labelspacing": 0.2, "columnspacing": 0.8,
+            "handletextpad": 0.2, "borderpad": 0.3,
+        }  # fmt: skip
+        ax.legend(loc="best", framealpha=0.8, **(narrow if many else {"fontsize": 7}))
+
+
+def thin_ticks(axis) -> None:
+    """Ticks of a logarithmic axis that spans little at 1, 2 and 5, written out."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    low, high = axis.get_view_interval()
+    if high < 100 * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axis.set_minor_formatter(NullFormatter())

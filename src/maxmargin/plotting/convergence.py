@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from maxmargin.estimators.unwrap import fit_report
-from maxmargin.plotting._style import colours, pyplot
+from maxmargin.plotting._style import colours, pyplot, thin_ticks
 from maxmargin.report import FitReport, ProblemReport
 
 # From this many problems of a fit on, its lines are thin and share one name.
@@ -73,6 +73,7 @@ class ConvergenceDisplay:
         axes[1].set(ylabel="objective − proven lower bound")
         for ax in axes:
             ax.set(xlabel="seconds", xscale="log", yscale="log")
+            thin_ticks(ax.xaxis)
             ax.grid(linewidth=0.3)
         axes[0].legend(fontsize=8, framealpha=0.8)
         self.axes_, self.figure_ = axes, axes[0].figure

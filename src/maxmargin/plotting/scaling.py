@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from maxmargin.clock import watch_compiler, working_time
 from maxmargin.estimators.unwrap import svm_of
-from maxmargin.plotting._style import colours, pyplot
+from maxmargin.plotting._style import colours, pyplot, thin_ticks
 from maxmargin.sklearn_private import num_samples, safe_indexing
 
 _SIZES = 5  # numbers of samples by default, each twice the one before
@@ -116,18 +116,14 @@ def _name(estimator) -> str:
 
 
 def _mark(ax, n_samples: Sequence[int]) -> None:
-    """Ticks at the numbers of samples, written out; of times that span little, at 1, 2 and 5."""
-    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, StrMethodFormatter
+    """Ticks at the numbers of samples, written out."""
+    from matplotlib.ticker import NullLocator, StrMethodFormatter
 
     every = -(-len(n_samples) // _LABELS)
     ax.set_xticks(list(n_samples)[::-1][::every], minor=False)
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     ax.xaxis.set_minor_locator(NullLocator())
-    low, high = ax.get_ylim()
-    if high < 100 * low:
-        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        ax.yaxis.set_minor_formatter(NullFormatter())
+    thin_ticks(ax.yaxis)
 
 
 def _time(estimator, X, y, repeat: int) -> float:

@@ -14,6 +14,7 @@ from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils.validation import indexable
 
 from maxmargin.estimators.base import BaseSVM
+from maxmargin.estimators.documentation import DocumentedMixin
 from maxmargin.monitor import VERBOSE_SECONDS, Throttle
 from maxmargin.parallel import resolve_n_jobs, session
 from maxmargin.search.deferred import engine
@@ -30,7 +31,7 @@ from maxmargin.sklearn_private import (
 )
 
 
-class SharedSearch(BaseSearchCV, CallbackSupportMixin):
+class SharedSearch(DocumentedMixin, BaseSearchCV, CallbackSupportMixin):
     """What the searches have in common. A search adds `_tunes`, the class of its candidates."""
 
     _tunes: type[BaseSVM]
@@ -44,6 +45,7 @@ class SharedSearch(BaseSearchCV, CallbackSupportMixin):
         "verbose": ["verbose"],
         "error_score": [StrOptions({"raise"}), Real],
         "return_train_score": ["boolean"],
+        "pre_dispatch": [Integral, str],
     }
 
     def __init__(
@@ -58,6 +60,7 @@ class SharedSearch(BaseSearchCV, CallbackSupportMixin):
         verbose: int = 0,
         error_score: float | str = np.nan,
         return_train_score: bool = False,
+        pre_dispatch: int | str = "2*n_jobs",
     ) -> None:
         if param_grid is None and isinstance(estimator, dict | list):
             estimator, param_grid = self._tunes(), estimator
@@ -70,6 +73,7 @@ class SharedSearch(BaseSearchCV, CallbackSupportMixin):
         self.verbose = verbose
         self.error_score = error_score
         self.return_train_score = return_train_score
+        self.pre_dispatch = pre_dispatch
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -40,6 +40,9 @@ class SVCSearch(SharedSearch):
         The score of a fit that fails.
     return_train_score : bool, default=False
         Whether the training samples of each fold are scored, too.
+    pre_dispatch : int or str, default="2*n_jobs"
+        Taken so that a `GridSearchCV` becomes this search by renaming. It has no effect: threads
+        share the data, and no candidate is sent to a process in advance.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ class SVRSearch(SharedSearch):
         Folds. A number means so many of them, without shuffling.
     scoring : str, callable, list, tuple or dict, default=None
         As for `GridSearchCV`; None is R².
-    refit, n_jobs, verbose, error_score, return_train_score
+    refit, n_jobs, verbose, error_score, return_train_score, pre_dispatch
         As of :class:`SVCSearch`.
 
     Attributes

@@ -156,9 +156,14 @@ def warn_unless_converged(estimator, status: Status, details: dict) -> None:
     )
     n_beyond = details.get("beyond_hard_margin")
     if n_beyond:
+        C = getattr(estimator, "C", None)
+        asks, smaller = "Weights this large ask", "smaller weights"
+        if C is not None:
+            asks, smaller = f"C={C:g} asks", "a smaller C"
+        finite = C is None or np.isfinite(C)
         message = (
-            f"C={estimator.C:g} asks for a hard margin, and {n_beyond} samples cannot have it: the "
+            f"{asks} for a hard margin, and {n_beyond} samples cannot have it: the "
             "classes of the training data cannot be separated in float64 arithmetic. "
-            f"{'Scale the features, or use' if np.isfinite(estimator.C) else 'Use'} a smaller C."
+            f"{'Scale the features, or use' if finite else 'Use'} {smaller}."
         )
     warn_user(message, ConvergenceWarning)

@@ -15,14 +15,13 @@ the last place. The whole error of the exponential is below 2 units in both prec
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cache
 
 import numpy as np
 from llvmlite import ir
-from llvmlite.binding import get_host_cpu_features
 from numba import types
 from numba.core import cgutils
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from maxmargin.compiled import leaf
@@ -62,11 +61,12 @@ _COEFFICIENTS = {32: _COEFFICIENTS_32, 64: _COEFFICIENTS_64}
 def panel_width(dtype) -> int:
     """Number of samples in one panel: as many as have their sums in registers.
 
-    Samples side by side have nothing to do with each other: their number changes no bit.
+    Samples side by side have nothing to do with each other: their number changes no bit. Compiled
+    code has it as a constant, so it follows from the features that Numba compiles for, by which
+    Numba's cache tells code for one processor from code for another.
     """
-    registers_of_64_bytes = False
-    with suppress(RuntimeError):  # a processor that LLVM does not know
-        registers_of_64_bytes = get_host_cpu_features().get("avx512f", False)
+    features = cpu_target.target_context.codegen().magic_tuple()[2]
+    registers_of_64_bytes = "+avx512f" in features
     return (8 if registers_of_64_bytes else 4) * VECTOR_BYTES // np.dtype(dtype).itemsize
 
 

@@ -19,7 +19,7 @@ from maxmargin.optimality import (
 )
 from maxmargin.problem import Problem
 from maxmargin.run import Run
-from maxmargin.solution import Solution, Status
+from maxmargin.solution import GAVE_UP, Solution, Status
 from maxmargin.solvers.common.free_system import polish, solve_free
 from maxmargin.solvers.common.precision import Passes, precise_enough
 
@@ -27,6 +27,9 @@ from maxmargin.solvers.common.precision import Passes, precise_enough
 _REFINEMENTS = 8
 # Part of tol at which a refined answer counts as exact.
 _EXACT = 1e-8
+# Steps towards a tol below the given one, in parts of those to the given one or of the samples, and
+# rounds between two looks at their number.
+_STEPS_BELOW_TOL, _ROUNDS_BELOW_TOL = 3, 8
 # Kernel values of a certificate from which on its time counts, the values by which its time is
 # measured, and the growth of the support from which on it is measured again.
 _WORTH_MEASURING = 2e7
@@ -92,6 +95,7 @@ class CertifiedRun(ABC):
     start : the β that the solve was given to start from, or None
     may_shrink : whether the present pass may shrink its set of active samples
     rows_failed : whether the last pass ended because its rows lack precision
+    gave_up : whether a tol below the given one was out of reach in reasonable time
     seconds : where the time went
     within_limits : see `Solution`
     """
@@ -106,7 +110,7 @@ class CertifiedRun(ABC):
         self.run, self.monitor, self.shrinking = run, run.monitor, shrinking
         self.start = run.start
         self.may_shrink = shrinking
-        self.rows_failed = False
+        self.rows_failed = self.gave_up = False
         self.n_iter = 0
         self._last: Certificate | None = None  # of the pass before
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -131,10 +135,12 @@ class CertifiedRun(ABC):
 
     def solution(self, status: Status, details: dict | None = None) -> Solution:
         """The last certified β as a solver's answer."""
-        found = self.certificate
+        found, details = self.certificate, details or {}
+        if self.gave_up:
+            details |= {GAVE_UP: True}
         return Solution(
             found.beta, found.intercept, status, self.n_iter,
-            details=details or {}, certificate=found, within_limits=self.within_limits,
+            details=details, certificate=found, within_limits=self.within_limits,
         )  # fmt: skip
 
     def until_certified(self) -> Status:
@@ -147,9 +153,11 @@ class CertifiedRun(ABC):
         given = tol = self.run.tol
         beta, residual = start_of(self.problem, self.run)
         passes = Passes(self.whole, self.start, tol)
+        within, last_step = None, np.inf  # once the given tol is reached and a lower one is wanted
         while True:
             self.may_shrink = self.shrinking and passes.may_shrink()
-            beta, stop = self._optimise(tol, beta, residual)
+            rounds = np.inf if within is None else _ROUNDS_BELOW_TOL
+            beta, stop = self._optimise(tol, beta, residual, rounds)
             if self.refines and stop is None and self._solved_exactly(beta):
                 return Status.CONVERGED
             # Where the rows lack precision, the next pass improves more than a linear system can.
@@ -160,8 +168,14 @@ class CertifiedRun(ABC):
                 if lower >= tol or self.run.provisional:
                     self._refine()
                     return Status.CONVERGED
+                if within is None:
+                    last_step = self.n_iter + _STEPS_BELOW_TOL * max(self.n_iter, self.whole.n)
+                within = self.certificate
                 self.run, tol = replace(self.run, tol=lower), lower
                 passes = Passes(self.whole, self.start, tol)
+            elif within is not None and self.n_iter > last_step:
+                self.certificate, self.gave_up = within, True
+                return Status.CONVERGED
             # Another pass would end with another certificate, for which there may be no time.
             stop = stop or self.monitor.should_stop(self.n_iter)
             if stop is not None:

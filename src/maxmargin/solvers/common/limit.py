@@ -26,8 +26,8 @@ class LimitIsSlack(Exception):
 def seems_slack(problem: Problem, violation: float, levels: tuple[float, ...]) -> bool:
     """Whether the levels imply a tube so negative that their violation hardly explains it.
 
-    Before there were as many steps as samples nobody should ask: the few samples of a start may
-    have levels that cross.
+    Call it only after as many steps as there are samples: the few samples of a start may have
+    levels that cross.
     """
     return problem.limited and levels[0] + _PART_OF_VIOLATION * violation < levels[1]
 

@@ -126,7 +126,7 @@ class _BlockRun(CertifiedRun):
         self.certificate = found = certify_or_estimate(problem, self.run, beta)
         self.seconds["certificate"] = time.perf_counter() - start - self.seconds["inner"]
         self.rounds = 1
-        if found.kkt_violation <= self.goal:
+        if found.kkt_violation <= self.goal and self.run.lower_tol(found, self.goal) >= self.goal:
             return True
         self.run = replace(self.run, start=found.beta, start_residual=found.residual)
         return False

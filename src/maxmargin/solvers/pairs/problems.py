@@ -53,6 +53,9 @@ _READ_BEFORE_HARD = 6_000_000
 # problem that takes more is left to the solution of a linear system.
 _EXACT_PART_OF_TOL = 1e-9
 _STEPS_PER_SAMPLE_TO_EXACT = 300
+# Steps of a ν-SVC towards a tol below the given one, in parts of those to the given one or of the
+# samples: where classes overlap so that there is no margin, no tol is low enough to find it.
+_STEPS_BELOW_TOL = 3
 # Steps between two Newton steps on the way there.
 _STEPS_BEFORE_NEWTON = 300
 # Rounding of a residual, in units in the last place of Σ|β| times the largest kernel value.
@@ -285,7 +288,7 @@ def _solve_one(
     least_tol = LEAST_PART_OF_TOL * tol
     n, first, by_group = beta.size, place[1] - place[0], None if total is None else True
     free, fetched = left
-    passes, worst, all_moved, exact = 0, np.inf, True, False
+    passes, worst, all_moved, exact, given, last_step = 0, np.inf, True, False, tol, np.inf
     if few is not None and n <= SMALL:
         free, values = gather(
             place, residual, rows, memory, on_demand, shared_at, ready, free, stop, source,
@@ -318,8 +321,10 @@ def _solve_one(
         if total is not None and violation <= tol:
             lower_tol = _lowered(tol, violation, levels, least_tol)
             if lower_tol < tol:
+                if tol == given:
+                    last_step = steps + _STEPS_BELOW_TOL * max(steps, n)
                 tol, worst = lower_tol, np.inf
-        if violation <= tol:
+        if violation <= tol or (violation <= given and steps > last_step):
             return CONVERGED, steps, computed
         if steps >= max_steps:
             return STEP_LIMIT, steps, computed
@@ -332,6 +337,8 @@ def _solve_one(
         if reason == TOO_MUCH or allowed <= 0:
             return HARD, steps, computed
         most = min(max_steps - steps, allowed, turn)
+        if last_step < np.inf:
+            most = min(most, max(n, np.int64(last_step) - steps + 1))
         if refine is not None and (exact or reason == LIMIT):
             between = free_samples(beta, lower, upper)
             if newton_step(between, vectors, rows, memory, first, by_group):
