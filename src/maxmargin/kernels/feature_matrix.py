@@ -187,6 +187,11 @@ class FeatureKernelMatrix(KernelMatrix):
         cost = cost_within(self.function.gamma, *corners, n_index, n_rows)
         return min(cost, float(n_index * n_rows))
 
+    def values_of_certificate(self, n_support):
+        values = self.values_of_product(n_support, self.n)
+        every_value = n_support * self.n
+        return values if values < every_value else every_value - 0.5 * n_support**2
+
     @cached_property
     def _corners(self) -> tuple[np.ndarray, np.ndarray] | None:
         """The least and the largest value of each feature; None where sums of values need none."""

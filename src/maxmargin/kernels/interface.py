@@ -108,6 +108,10 @@ class KernelMatrix(ABC):
         """Kernel values that take as long as `multiply` with so many samples for so many rows."""
         return float(n_index * n_rows)
 
+    def values_of_certificate(self, n_support: int) -> float:
+        """The same of a product for all rows in float64."""
+        return self.values_of_product(n_support, self.n)
+
     @abstractmethod
     def restrict(self, index: np.ndarray, dtype=None) -> KernelMatrix:
         """The matrix of a subset of the samples, in that order.

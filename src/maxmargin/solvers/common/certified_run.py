@@ -72,7 +72,7 @@ class CertificateCost:
 
     def __call__(self, beta: np.ndarray) -> float:
         support, n, kernel = np.flatnonzero(beta), self._problem.n, self._problem.kernel
-        n_values = kernel.values_of_product(len(support), n)
+        n_values = kernel.values_of_certificate(len(support))
         if n_values < _WORTH_MEASURING:
             return 0.0
         if len(support) > _GROWN * self._n_support:
