@@ -13,6 +13,9 @@ _LARGEST_C = 1e12
 # least such part.
 _LEAST_RHO = 10.0
 LEAST_PART_OF_TOL = 1e-3
+# Steps towards it, in parts of those to the given tol or of the samples: where classes overlap so
+# that there is no margin, no tol is low enough to find one.
+STEPS_BELOW_TOL = 3
 # A violation or a ρ, both of the scale of decision values, that is nothing but rounding.
 _ROUNDING_OF_RHO = 1e-13
 

@@ -95,7 +95,7 @@ class BufferPool:
     def _take(self, n_bytes: int) -> np.ndarray | None:
         """The smallest free piece that suffices and is not far too large.
 
-        If there is none, the largest of those that are too small is released.
+        If there is none, the largest smaller piece is released.
         """
         by_size = sorted((part.size, key) for key, part in list(self._free.items()))
         too_small = None

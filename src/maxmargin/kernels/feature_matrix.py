@@ -160,7 +160,7 @@ class FeatureKernelMatrix(KernelMatrix):
     def _multiply_precisely(self, index, coefficients: np.ndarray, rows) -> np.ndarray:
         """The product from float64 values."""
         factors = coefficients[:, np.newaxis]
-        if rows is None and not is_mapped(self.X) and (index[1:] > index[:-1]).all():
+        if rows is None and self._uses_symmetry and (index[1:] > index[:-1]).all():
             # A value of two samples of `index` counts for both of them.
             basis = samples_for(self.function, self._rows_of_X(index), np.float64)
             others = np.setdiff1d(np.arange(self.n), index, assume_unique=True)
@@ -190,7 +190,14 @@ class FeatureKernelMatrix(KernelMatrix):
     def values_of_certificate(self, n_support):
         values = self.values_of_product(n_support, self.n)
         every_value = n_support * self.n
-        return values if values < every_value else every_value - 0.5 * n_support**2
+        if values < every_value or not self._uses_symmetry:
+            return values
+        return every_value - 0.5 * n_support**2
+
+    @property
+    def _uses_symmetry(self) -> bool:
+        """Whether a precise product computes values of two of its samples once."""
+        return not self._is_double and not is_mapped(self.X)
 
     @cached_property
     def _corners(self) -> tuple[np.ndarray, np.ndarray] | None:

@@ -82,7 +82,8 @@ class KernelMatrix(ABC):
 
         Parameters
         ----------
-        columns : which; None for all
+        columns : which; None for all. Where it is the array `rows` itself, half of the values may
+            be computed
         dtype : np.float64 for values from scratch in float64; None for the matrix's own
         out : where to put them, out[slots[k], :] = K[rows[k], columns]; None for a new array
         slots : rows of `out`; None for 0, 1, 2, …

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from maxmargin import constants
+from maxmargin.formulations import STEPS_BELOW_TOL
 from maxmargin.optimality import (
     FEASIBLE,
     Certificate,
@@ -27,9 +28,8 @@ from maxmargin.solvers.common.precision import Passes, precise_enough
 _REFINEMENTS = 8
 # Part of tol at which a refined answer counts as exact.
 _EXACT = 1e-8
-# Steps towards a tol below the given one, in parts of those to the given one or of the samples, and
-# rounds between two looks at their number.
-_STEPS_BELOW_TOL, _ROUNDS_BELOW_TOL = 3, 8
+# Rounds towards a tol below the given one between two looks at the steps that were taken.
+_ROUNDS_BELOW_TOL = 8
 # Kernel values of a certificate from which on its time counts, the values by which its time is
 # measured, and the growth of the support from which on it is measured again.
 _WORTH_MEASURING = 2e7
@@ -169,7 +169,7 @@ class CertifiedRun(ABC):
                     self._refine()
                     return Status.CONVERGED
                 if within is None:
-                    last_step = self.n_iter + _STEPS_BELOW_TOL * max(self.n_iter, self.whole.n)
+                    last_step = self.n_iter + STEPS_BELOW_TOL * max(self.n_iter, self.whole.n)
                 within = self.certificate
                 self.run, tol = replace(self.run, tol=lower), lower
                 passes = Passes(self.whole, self.start, tol)

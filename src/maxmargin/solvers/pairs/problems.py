@@ -11,7 +11,7 @@ import numpy as np
 
 from maxmargin import constants, optimality
 from maxmargin.compiled import inner, leaf, part_of
-from maxmargin.formulations import LEAST_PART_OF_TOL, tol_for_margin
+from maxmargin.formulations import LEAST_PART_OF_TOL, STEPS_BELOW_TOL, tol_for_margin
 from maxmargin.optimality import FEASIBLE
 from maxmargin.problem import GOLDEN, ROUNDING_OF_BOUND, ROUNDING_OF_SUM
 from maxmargin.solvers.pairs.copies import (
@@ -53,9 +53,6 @@ _READ_BEFORE_HARD = 6_000_000
 # problem that takes more is left to the solution of a linear system.
 _EXACT_PART_OF_TOL = 1e-9
 _STEPS_PER_SAMPLE_TO_EXACT = 300
-# Steps of a ν-SVC towards a tol below the given one, in parts of those to the given one or of the
-# samples: where classes overlap so that there is no margin, no tol is low enough to find it.
-_STEPS_BELOW_TOL = 3
 # Steps between two Newton steps on the way there.
 _STEPS_BEFORE_NEWTON = 300
 # Rounding of a residual, in units in the last place of Σ|β| times the largest kernel value.
@@ -322,7 +319,7 @@ def _solve_one(
             lower_tol = _lowered(tol, violation, levels, least_tol)
             if lower_tol < tol:
                 if tol == given:
-                    last_step = steps + _STEPS_BELOW_TOL * max(steps, n)
+                    last_step = steps + STEPS_BELOW_TOL * max(steps, n)
                 tol, worst = lower_tol, np.inf
         if violation <= tol or (violation <= given and steps > last_step):
             return CONVERGED, steps, computed
