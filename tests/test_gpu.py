@@ -327,7 +327,7 @@ KINDS = [
     (SVR, {"C": 10.0, "epsilon": 0.1}),
     (SVR, {"C": 1e3, "epsilon": 0.01}),
     (NuSVR, {"C": 10.0, "nu": 0.4}),
-    (NuSVC, {"nu": 0.2}),
+    (NuSVC, {"nu": 0.4}),
     (OneClassSVM, {"nu": 0.1}),
 ]
 

@@ -24,6 +24,8 @@ _AROUND_EVERY_FIT = ("sklearn.base", "sklearn.callback")
 _NO_LIMIT = int(np.iinfo(np.int64).max)
 # Seconds between two updates, and between two lines of `verbose`.
 _UPDATE_SECONDS = 0.1
+# How many times the seconds that a state took pass before the next: β of many samples is copied.
+_PAUSE_FOR_EACH = 30.0
 VERBOSE_SECONDS = 1.0
 # Numbers that compiled code may touch between two calls of a monitor: about 0.05 s.
 WORK_PER_CALL = 50_000_000
@@ -97,6 +99,10 @@ class Throttle:
             return False
         self._last = now
         return True
+
+    def pause(self, seconds: float) -> None:
+        """Let at least this much time pass before the next True."""
+        self._last = max(self._last, time.perf_counter() + seconds - self._seconds)
 
 
 class Interrupt:
@@ -235,7 +241,10 @@ class Monitor:
         """
         if not self._update_is_due():
             return self.should_stop(n_iter)
-        return self.update(n_iter, *state())
+        start = time.perf_counter()
+        present = state()
+        self._update_is_due.pause(_PAUSE_FOR_EACH * (time.perf_counter() - start))
+        return self.update(n_iter, *present)
 
     def update(
         self, n_iter: int, violation: float, objective: float, beta: np.ndarray, intercept: float,

@@ -35,10 +35,14 @@ def compiled(sources: tuple[str, ...], expressions: tuple[str, ...], device: int
     return cache(module.get_function)
 
 
-def launch(name: str, dtype: str | None, blocks, threads: int, arguments: tuple) -> None:
-    """Launch a leaf of `_SOURCES`, for types like "f" or "df" where it has any."""
+def launch(name: str, dtype: str | None, blocks, threads, arguments: tuple) -> None:
+    """Launch a leaf of `_SOURCES`, for types like "f" or "df" where it has any.
+
+    `blocks` and `threads` are numbers or tuples of them.
+    """
     grid = blocks if isinstance(blocks, tuple) else (blocks,)
+    shape = threads if isinstance(threads, tuple) else (threads,)
     if min(grid) > 0:
         typed = name if dtype is None else f"{name}<{_TYPES[dtype]}>"
         device = load_cupy().cuda.Device().id
-        compiled(_SOURCES, _EXPRESSIONS, device)(typed)(grid, (threads,), arguments)
+        compiled(_SOURCES, _EXPRESSIONS, device)(typed)(grid, shape, arguments)

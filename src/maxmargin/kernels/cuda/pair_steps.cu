@@ -1,15 +1,30 @@
 // SMO steps within working sets, a thread block for each. Compiled together with kernels.cu, whose
 // promises hold here too.
 
-// blocks[b] = K[index[b]][:, index[b]] for working sets of m samples, with zeros for padding. One
-// thread block per row.
+// Rows of a block that a thread block copies: its threads read the numbers of their columns once,
+// and have as many loads under way. GATHERED in cupy_backend.py.
+const int GATHERED = 8;
+
+// blocks[b] = K[index[b]][:, index[b]] for working sets of m samples, with zeros for padding.
 template <typename T>
 __global__ void gather_blocks(const T* K, long long n, const long long* index, int m, T* blocks) {
     const long long* members = index + blockIdx.y * (long long)m;
-    T* out = blocks + (blockIdx.y * (long long)m + blockIdx.x) * m;
-    long long row = members[blockIdx.x];
-    for (int t = threadIdx.x; t < m; t += blockDim.x)
-        out[t] = row < 0 || members[t] < 0 ? T(0) : K[row * n + members[t]];
+    int first = blockIdx.x * GATHERED;
+    T* out = blocks + (blockIdx.y * (long long)m + first) * m;
+    const T* rows[GATHERED];
+#pragma unroll
+    for (int r = 0; r < GATHERED; ++r) {
+        long long row = first + r < m ? members[first + r] : -1;
+        rows[r] = row < 0 ? nullptr : K + row * n;
+    }
+    for (int t = threadIdx.x; t < m; t += blockDim.x) {
+        long long column = members[t];
+#pragma unroll
+        for (int r = 0; r < GATHERED; ++r) {
+            T value = rows[r] && column >= 0 ? rows[r][column] : T(0);
+            if (first + r < m) out[r * (long long)m + t] = value;
+        }
+    }
 }
 
 // The largest of one float per thread, and the place that it has (of equals the first), among the

@@ -112,7 +112,7 @@ extern "C" __global__ void mark(const double* beta, const double* pulls, const d
 }
 
 // Deals the marked samples out to working sets: each list is cut into `count` pieces of equal
-// length, moved by `shift` of a piece; ends holds the running sums of the flags.
+// length, moved by `shift` of a piece; ends holds the running sums of all flags.
 extern "C" __global__ void deal(const long long* order, const int* flags, const long long* ends,
                                 long long n, long long growing, long long shrinking,
                                 long long count, long long size, double shift,
@@ -124,7 +124,7 @@ extern "C" __global__ void deal(const long long* order, const int* flags, const 
         long long m = side ? shrinking : growing;
         long long first = side ? (growing + count - 1) / count : 0;
         long long by = (long long)(shift * m / count);
-        long long position = (ends[side * n + at] - 1 - by + m) % m;
+        long long position = (ends[side * n + at] - side * growing - 1 - by + m) % m;
         long long block = position * count / m;
         long long slot = first + position - (block * m + count - 1) / count;
         if (slot < size) index[block * size + slot] = order[at];
@@ -275,12 +275,23 @@ __global__ void nearest(const T* rows, long long n, const long long* landmarks,
     keys[t] = double(places[best]) + 0.5 + 0.5 * least / (1.0 + fabs(least));
 }
 
-// K[places] = rows, and the columns likewise, since K is symmetric. One thread per value.
+// K[places] = rows, and the columns likewise, since K is symmetric. A thread block of 32 × 8 has a
+// tile of 32 × 32 values: both ways the threads of a warp write into one row of K.
 template <typename T>
-__global__ void replace(T* K, long long n, const long long* places, const T* rows) {
-    long long column = blockIdx.x * (long long)blockDim.x + threadIdx.x, row = blockIdx.y;
-    if (column >= n) return;
-    T value = rows[row * n + column];
-    K[places[row] * n + column] = value;
-    K[column * n + places[row]] = value;
+__global__ void replace(T* K, long long n, const long long* places, int count, const T* rows) {
+    __shared__ T tile[32][33];
+    long long column = blockIdx.x * 32LL + threadIdx.x;
+    for (int y = threadIdx.y; y < 32; y += blockDim.y) {
+        int row = blockIdx.y * 32 + y;
+        if (row >= count || column >= n) continue;
+        T value = rows[row * n + column];
+        tile[y][threadIdx.x] = value;
+        K[places[row] * n + column] = value;
+    }
+    __syncthreads();
+    int row = blockIdx.y * 32 + threadIdx.x;
+    for (int y = threadIdx.y; y < 32; y += blockDim.y) {
+        long long other = blockIdx.x * 32LL + y;
+        if (row < count && other < n) K[other * n + places[row]] = tile[threadIdx.x][y];
+    }
 }

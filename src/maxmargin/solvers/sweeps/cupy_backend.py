@@ -21,13 +21,17 @@ from maxmargin.solvers.sweeps.common import (
 from maxmargin.solvers.sweeps.numpy_backend import NumpyBackend
 from maxmargin.solvers.sweeps.pieces import State, Variables
 
-# Part of the free memory of the card that a solve may take.
+# Part of the free memory of the card that a solve may take. It is counted in such parts of all
+# memory, so that the same fit takes the same samples into memory and has the same bits.
 _SHARE = 0.8
+_STEPS_OF_MEMORY = 32
 _THREADS = 256
 # With more samples than this, working sets are larger.
 _MANY = 40000
 # Samples of a working set that one thread has; OWN in pair_steps.cu.
 _SAMPLES_PER_THREAD = 4
+# Rows of a working set's block that a thread block copies; GATHERED in pair_steps.cu.
+_GATHERED = 8
 # Columns of a product that one thread has; COLUMNS in sweeps.cu.
 _COLUMNS = 4
 # Systems up to this size are solved by the processor: to start a launch takes longer.
@@ -66,7 +70,9 @@ class CupyBackend(Backend):
 
     def free_bytes(self):
         pool = self.cp.get_default_memory_pool()
-        free = _SHARE * (self.cp.cuda.runtime.memGetInfo()[0] + pool.free_bytes())
+        free, total = self.cp.cuda.runtime.memGetInfo()
+        step = total // _STEPS_OF_MEMORY
+        free = _SHARE * ((free + pool.free_bytes()) // step * step)
         return int(free if self._memory is None else min(free, self._memory - pool.used_bytes()))
 
     def block(self, rows, columns):
@@ -87,8 +93,8 @@ class CupyBackend(Backend):
             part = places[start : start + step]
             values = self.block(index[part], index)
             launch(
-                "replace", K.dtype.char, (-(-n // _THREADS), len(part)), _THREADS,
-                (K, np.int64(n), part, values),
+                "replace", K.dtype.char, (-(-n // 32), -(-len(part) // 32)), (32, 8),
+                (K, np.int64(n), part, np.int32(len(part)), values),
             )  # fmt: skip
 
     def product(self, index, coefficients, precise=True):
@@ -159,9 +165,10 @@ class CupyBackend(Backend):
                 (at.beta, at.residual, at.lower, at.upper, order, np.int64(n),
                  np.float64(threshold), np.float64(bonus), np.float64(scatter), score, flags),
             )  # fmt: skip
-            ends = cp.cumsum(flags, axis=1, dtype=np.int64)
-            growing, shrinking = cp.asnumpy(ends[:, -1]).tolist()
-            return ends, growing, shrinking
+            # One long sum: CuPy has a slower way along an axis.
+            ends = cp.cumsum(flags.ravel(), dtype=np.int64)
+            growing, both = cp.asnumpy(ends[n - 1 :: n]).tolist()
+            return ends, growing, both - growing
 
         ends, growing, shrinking = marked(threshold, 0.0)
         n_above = growing + shrinking
@@ -183,7 +190,7 @@ class CupyBackend(Backend):
         count, m = index.shape
         blocks = self.cp.empty((count, m, m), K.dtype)
         launch(
-            "gather_blocks", K.dtype.char, (m, count), _THREADS,
+            "gather_blocks", K.dtype.char, (-(-m // _GATHERED), count), _THREADS,
             (K, np.int64(len(K)), index, np.int32(m), blocks),
         )  # fmt: skip
         return blocks

@@ -157,9 +157,9 @@ class MatrixRun:
     def _newton_is_due(self, state: State) -> bool:
         """Whether sweeps have cost as much as a Newton step would."""
         m = max(self._n_chosen, state.n_free)
-        if m < 2 or 8 * _MATRICES * m * m > self.backend.free_bytes():
+        if m < 2 or self._spent < self._wait(m, state) * self.backend.newton_cost(m):
             return False
-        return self._spent >= self._wait(m, state) * self.backend.newton_cost(m)
+        return 8 * _MATRICES * m * m <= self.backend.free_bytes()
 
     def _wait(self, size: int, state: State) -> float:
         """The cost of sweeps before a Newton step of this size, in costs of that step."""
