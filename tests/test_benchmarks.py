@@ -29,6 +29,7 @@ import command_line
 import commits
 import data
 import everyday
+import gpu_pictures
 import large
 import outliers
 import peers
@@ -372,6 +373,29 @@ def test_growth_with_n_is_fitted_and_drawn(tmp_path):
     lines.append(large.Line("made-up", "libsvm", 10))
     assert large.exponents(lines) == {"made-up, maxmargin": pytest.approx(1.5)}
     assert large.plot(tmp_path / "n.png", lines) and not large.plot(tmp_path / "m.png", lines[:2])
+
+
+def test_pictures_of_the_gpu_page(tmp_path, capsys):
+    cases = {"shells-10000": 10_000, "covtype-20k": 20_000, "covtype-80k": 80_000}
+    lines = [
+        {"case": case, "n": n, "seconds": n / 1e5, "status": "converged"}
+        for case, n in cases.items()
+    ]
+    (tmp_path / "gpu.json").write_text(json.dumps(lines))
+    gpu_pictures.main(["--figures", str(tmp_path / "gpu.json"), "--out", str(tmp_path)])
+    assert capsys.readouterr().out.count("picture: ") == 2
+    for name in (gpu_pictures.SETS, gpu_pictures.SECONDS):
+        assert 1000 < (tmp_path / name).stat().st_size < 120_000
+    with pytest.raises(SystemExit, match="no fit"):
+        gpu_pictures.draw_seconds(tmp_path / "none.png", [lines[0] | {"status": "time_limit"}])
+
+
+def test_the_first_sweep_of_the_picture_takes_every_sample_once():
+    X, y = data.two_gaussians(600)
+    sweep = gpu_pictures.first_sweep(X, y)
+    assert_array_equal(sweep.grows, y > 0)
+    assert_array_equal(np.sort(np.concatenate(sweep.sets)), np.arange(600))
+    assert len(sweep.sets) == 3 and all(0 < sweep.grows[own].mean() < 1 for own in sweep.sets)
 
 
 @pytest.mark.parametrize(
