@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 from numba import types
 from numba.extending import intrinsic, overload
 
@@ -91,9 +92,8 @@ def _only_value(samples: Samples) -> float | None:
 def _densified(samples: Samples) -> np.ndarray:
     if not samples.is_sparse:
         return np.ascontiguousarray(samples.X.T)
-    table = np.zeros((samples.n_features, samples.n), samples.dtype)
-    np.add.at(table, (samples.indices, _row_numbers(samples)), samples.data)
-    return table
+    parts, shape = (samples.data, samples.indices, samples.indptr), (samples.n, samples.n_features)
+    return sp.csr_array(parts, shape=shape).toarray(order="F").T
 
 
 def _bits(samples: Samples) -> np.ndarray:

@@ -309,11 +309,17 @@ def count_nonzeros(X, origin, counts):
 
 @leaf()
 def take_nonzeros(X, origin, data, indices):
-    """The non-zeros of X less the origin row by row, and their columns."""
-    at = 0
+    """The non-zeros of X less the origin row by row, and their columns; as many as `data` takes.
+
+    Every number is written, and the next one over it if it is zero: which are is hard to predict.
+    """
+    at, n_taken = np.uint64(0), np.uint64(data.size)
     for i in range(X.shape[0]):
-        for j in range(X.shape[1]):
-            if X[i, j] != origin[j]:
-                data[at] = np.float64(X[i, j]) - np.float64(origin[j])
-                indices[at] = j
-                at += 1
+        row = X[i]
+        for j in range(row.size):
+            if at == n_taken:
+                break
+            value, middle = row[j], origin[j]
+            data[at] = np.float64(value) - np.float64(middle)
+            indices[at] = j
+            at += np.uint64(value != middle)
