@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import scipy.sparse as sp
 from sklearn.base import _fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
@@ -24,6 +25,7 @@ __all__ = [
     "StrOptions",
     "check_method_params",
     "fit_context",
+    "in_sparse_interface",
     "num_samples",
     "safe_indexing",
     "safe_split",
@@ -86,3 +88,11 @@ try:
     from sklearn.callback import CallbackSupportMixin
 except ImportError:
     CallbackSupportMixin = _NoCallbackSupport
+
+try:
+    from sklearn.utils._sparse import _align_api_if_sparse as in_sparse_interface
+except ImportError:
+
+    def in_sparse_interface(X):
+        """Sparse results as SciPy's matrices, before scikit-learn had a setting for it (1.9)."""
+        return sp.csr_matrix(X) if sp.issparse(X) else X

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from maxmargin.sklearn_private import in_sparse_interface
+
 
 def fitted_attributes(
     *, n_support, dual_coef, intercept, gamma, support, vectors, sparse, shape, cost,
@@ -33,11 +35,11 @@ def fitted_attributes(
         sign = -1.0 if len(classes) == 2 else 1.0
     return of_classes | {
         "support_": support,
-        "support_vectors_": vectors,
+        "support_vectors_": in_sparse_interface(vectors),
         "_n_support": n_support,
         "_dual_coef_": stored,
         "_intercept_": intercept,
-        "dual_coef_": sign * stored,
+        "dual_coef_": in_sparse_interface(sign * stored),
         "intercept_": sign * intercept,
         "shape_fit_": shape,
         "_gamma": gamma,
@@ -57,12 +59,13 @@ def widen(model, n_features: int) -> None:
     else:
         vectors = sp.csr_array(model.support_vectors_)
         parts, n_vectors = (vectors.data, vectors.indices, vectors.indptr), vectors.shape[0]
-        model.support_vectors_ = sp.csr_array(parts, shape=(n_vectors, n_features))
+        wider = sp.csr_array(parts, shape=(n_vectors, n_features))
+        model.support_vectors_ = in_sparse_interface(wider)
         model.shape_fit_ = (model.shape_fit_[0], n_features)
         if not model._sparse:
             model._sparse = True
-            for name in ("_dual_coef_", "dual_coef_"):
-                setattr(model, name, sp.csr_array(getattr(model, name)))
+            model._dual_coef_ = sp.csr_array(model._dual_coef_)
+            model.dual_coef_ = in_sparse_interface(sp.csr_array(model.dual_coef_))
     model.n_features_in_ = n_features
 
 

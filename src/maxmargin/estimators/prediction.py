@@ -17,6 +17,7 @@ from maxmargin.estimators.multiclass import blocks_of_classes, coefficients_by_t
 from maxmargin.kernels.cuda import card_array, check_on_card, to_card, use_card
 from maxmargin.parallel import resolve_n_jobs, session
 from maxmargin.report import FitReport
+from maxmargin.sklearn_private import in_sparse_interface
 from maxmargin.sparse_format import check_format, combined_rows
 
 # Kernels whose decision values are sums of kernel values; a linear one has weights of the features.
@@ -139,7 +140,7 @@ class KernelModel(BaseSVM):
         coefficients = coefficients_by_task(self._dual_coef_, self._n_support)
         coefficients = self._public_sign() * coefficients
         if self._sparse:
-            coef = combined_rows(coefficients, self.support_vectors_)
+            coef = in_sparse_interface(combined_rows(coefficients, self.support_vectors_))
             coef.data.flags.writeable = False
         else:
             coef = coefficients @ self.support_vectors_
