@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from itertools import pairwise
+from itertools import combinations
 
 import matplotlib
 import numpy as np
@@ -23,6 +23,7 @@ from maxmargin.plotting import (
     plot_grid,
 )
 from maxmargin.plotting._style import colours
+from maxmargin.plotting.grid import _labels
 from maxmargin.solvers import SMO
 
 matplotlib.use("Agg")
@@ -196,16 +197,129 @@ def test_the_legend_stays_inside_axes_of_a_user(moons):
     assert inside.y0 <= legend.y0 and legend.y1 <= inside.y1
 
 
-@pytest.mark.parametrize("width", [3.0, 9.0])
-def test_labels_of_a_heat_map_do_not_overlap(moons, width):
-    grid = {"C": [1.0, 2.0], "gamma": list(np.logspace(-5, 2, 14))}
-    search = SVCSearch(grid, cv=2, refit=False).fit(*moons)
-    figure, ax = plt.subplots(figsize=(width, 3))
-    plot_grid(search, ax=ax)
+# Values of a grid that are no powers of one number, of many lengths, and some that are.
+ODD = [0.1, 0.31, 1e-5, 0.0123, 3.3e-4, 12.5, 7e-3, 1234567.0, 100.0, 2.2e-7,
+       33333.0, 0.2, 0.3, 0.4, 1e-4, 0.6, 7e5, 80.0, 31.6, 5.5]  # fmt: skip
+VALUES = {
+    "odd": lambda count: sorted(ODD[:count]),
+    "logspace": lambda count: list(np.logspace(-5, 2, count)),
+    "powers": lambda count: list(2.0 ** np.arange(-count, 0)),
+}
+
+
+def heat_map(kind, count):
+    values, scores = VALUES[kind](count), np.random.default_rng(0).random((count, count))
+    return GridDisplay(
+        scores=scores, names=("svc__gamma", "svc__C"), values=[values] * 2, score_name="mean score"
+    )
+
+
+def shown_labels(axis):
+    """Labels of ticks within view; a colour bar has some beyond its ends, which nobody sees."""
+    low, high = sorted(axis.get_view_interval())
+    at = np.asarray(axis.get_ticklocs())
+    shown = (at >= low - 1e-9) & (at <= high + 1e-9)
+    return [label for label, seen in zip(axis.get_ticklabels(), shown) if seen and label.get_text()]
+
+
+def overlap(one, other):
+    return min(one.x1, other.x1) > max(one.x0, other.x0) and (
+        min(one.y1, other.y1) > max(one.y0, other.y0)
+    )
+
+
+def assert_labels_have_room(figure, displays):
     figure.canvas.draw()
-    shown = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_visible()]
-    assert len(shown) > 3
-    assert all(left.x1 <= right.x0 for left, right in pairwise(shown))
+    drawn = [display.ax_ for display in displays]
+    drawn += [display.image_.colorbar.ax for display in displays]
+    for axis in (axis for ax in drawn for axis in (ax.xaxis, ax.yaxis)):
+        drawn_at = [label.get_window_extent() for label in shown_labels(axis)]
+        assert not any(overlap(*two) for two in combinations(drawn_at, 2))
+    labels = [text for ax in drawn for axis in (ax.xaxis, ax.yaxis) for text in shown_labels(axis)]
+    labels += [ax.xaxis.label for ax in drawn] + [ax.yaxis.label for ax in drawn]
+    extents = [label.get_window_extent() for label in labels if label.get_text()]
+    assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in extents)
+    assert all(box.y0 >= 0 and box.y1 <= figure.bbox.y1 for box in extents)
+    assert not any(overlap(*two) for two in combinations(extents, 2))
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("count", [3, 8, 20])
+@pytest.mark.parametrize("size", [(3.0, 2.25), (3.0, 3.0), (6.4, 4.8), None])
+def test_labels_of_a_heat_map_have_room(kind, count, size):
+    ax = None if size is None else plt.subplots(figsize=size)[1]
+    display = heat_map(kind, count).plot(ax)
+    assert_labels_have_room(display.figure_, [display])
+    enough = min(count, 4)
+    assert all(len(shown_labels(a)) >= enough for a in (display.ax_.xaxis, display.ax_.yaxis))
+    if size is None:
+        assert len(shown_labels(display.ax_.xaxis)) == count
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("count", [3, 8, 20])
+@pytest.mark.parametrize("layout", [None, "constrained", "tight", "nested", "subfigures"])
+def test_labels_of_four_heat_maps_have_room(kind, count, layout):
+    if layout == "nested":
+        figure = plt.figure(figsize=(6, 5))
+        halves = figure.add_gridspec(1, 2)
+        axes = [
+            figure.add_subplot(half.subgridspec(2, 1)[row]) for half in halves for row in (0, 1)
+        ]
+    elif layout == "subfigures":
+        figure = plt.figure(figsize=(6, 5))
+        axes = [part.subplots() for part in figure.subfigures(2, 2).flat]
+    else:
+        figure, axes = plt.subplots(2, 2, figsize=(6, 5), layout=layout)
+        axes = list(axes.flat)
+    displays = [heat_map(kind, count).plot(ax) for ax in axes]
+    assert_labels_have_room(figure, displays)
+    areas = [display.ax_.get_window_extent() for display in displays]
+    assert min(area.width for area in areas) > 120 and min(area.height for area in areas) > 100
+
+
+def test_labels_of_a_heat_map_follow_the_size_of_the_figure():
+    figure, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
+    display = heat_map("powers", 20).plot(ax)
+    figure.canvas.draw()
+    before = len(shown_labels(ax.xaxis))
+    figure.set_size_inches(3.0, 3.0)
+    assert_labels_have_room(figure, [display])
+    assert 3 < len(shown_labels(ax.xaxis)) < before
+
+
+@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("later", ["tight_layout", "tight", "constrained"])
+def test_a_later_layout_may_move_heat_maps(kind, later):
+    figure, axes = plt.subplots(2, 2, figsize=(6, 5))
+    displays = [heat_map(kind, 8).plot(ax) for ax in axes.flat]
+    figure.tight_layout() if later == "tight_layout" else figure.set_layout_engine(later)
+    assert_labels_have_room(figure, displays)
+
+
+def test_axes_placed_by_hand_stay_there():
+    figure = plt.figure(figsize=(6, 5))
+    ax = figure.add_axes((0.5, 0.3, 0.4, 0.4))
+    display = heat_map("odd", 8).plot(ax)
+    assert_labels_have_room(figure, [display])
+    assert ax.get_position().bounds[:2] == (0.5, 0.3)
+
+
+@pytest.mark.parametrize(
+    "values, labels",
+    [
+        ([0.1, 0.31, 1e-5], ["0.1", "0.31", "1e-5"]),
+        ([0.125, 12.5, 31.62277], ["0.125", "12.5", "32"]),
+        ([0.0123, 3.3e-4, 123.4, 1234567.0], ["0.012", "3.3e-4", "123.4", "1.2e6"]),
+        ([0.12341, 0.12342, 1.0], ["0.12341", "0.12342", "1"]),
+        ([0, -1e-7, np.inf], ["0", "-1e-7", "inf"]),
+        ([0.001, 1000, "scale"], ["$10^{-3}$", "$10^{3}$", "scale"]),
+        ([0.25, 2**10], ["$2^{-2}$", "$2^{10}$"]),
+        ([1, 2, 4], ["1", "2", "4"]),
+    ],
+)
+def test_labels_are_short(values, labels):
+    assert _labels(values) == labels
 
 
 def test_ticks_of_a_scaling_plot_are_the_numbers_of_samples():

@@ -9,11 +9,17 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from maxmargin.plotting import _deferred
 from maxmargin.plotting._style import pyplot
 
-# Cells of this width in points have room for their score, and up to this many are not too many.
-_TEXT_WIDTH = 24.0
+# Cells of this width and height in points have room for their score, and up to this many are not
+# too many.
+_TEXT_WIDTH, _TEXT_HEIGHT = 24.0, 9.0
 _CELLS_WITH_TEXT = 150
+# Characters of a label that is short.
+_SHORT = 5
+# Below this width in points, a place in a figure has small letters.
+_NARROW = 290.0
 
 
 def plot_grid(search, *, x=None, y=None, score=None, ax=None) -> GridDisplay:
@@ -82,20 +88,29 @@ class GridDisplay:
         if ax is None:
             size = (2.2 + 0.62 * max(columns, 4), 1.4 + 0.42 * max(rows, 3))
             _, ax = plt.subplots(figsize=size, layout="constrained")
+        place = _deferred.Place(ax)  # before the colour bar takes a part of it
         self.image_ = ax.imshow(self.scores, origin="lower", aspect="auto", cmap="viridis")
-        ax.figure.colorbar(self.image_, ax=ax, label=self.score_name)
+        bar = ax.figure.colorbar(self.image_, ax=ax, label=self.score_name).ax
+        if place.width() < _NARROW:
+            _deferred.small_letters(ax, bar)
         self.best_ = None
         if not np.isnan(self.scores).all():
             row, column = np.unravel_index(np.nanargmax(self.scores), self.scores.shape)
             self.best_ = ax.add_patch(
                 plt.Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, ec="#d62728", lw=2.2)
             )
-        if _width(ax) / columns >= _TEXT_WIDTH and self.scores.size <= _CELLS_WITH_TEXT:
-            self._write_scores(ax)
         for axis, name, values in zip((ax.xaxis, ax.yaxis), self.names, self.values):
-            axis.set_ticks(range(len(values)), _labels(values))
+            _deferred.label_cells(axis, _labels(values))
             axis.set_label_text((name or "").rpartition("__")[2])
-        _make_room(ax)
+        place.stay_within(ax, bar)
+        # Powers stay as they are: some of them say what the others are.
+        if _base_of(self.values[0]) is None:
+            _deferred.turn_labels(ax.xaxis, columns)
+            place.stay_within(ax, bar)
+        width, height = _deferred.size_in_points(ax)
+        roomy = width / columns >= _TEXT_WIDTH and height / rows >= _TEXT_HEIGHT
+        if roomy and self.scores.size <= _CELLS_WITH_TEXT:
+            self._write_scores(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -159,18 +174,33 @@ def _distinct(column) -> list:
     for value in column:
         if value is not np.ma.masked and value not in values:
             values.append(value)
-    numbers = [v for v in values if isinstance(v, Real) and not isinstance(v, bool)]
+    numbers = _numbers(values)
     return sorted(numbers) + [value for value in values if value not in numbers]
 
 
 def _labels(values: list) -> list[str]:
-    """Values as labels; powers of two and ten as such, since grids are made of them."""
-    numbers = [v for v in values if isinstance(v, Real) and not isinstance(v, bool)]
-    base = next((base for base in (2, 10) if _are_powers(numbers, base)), None)
+    """Values as short labels; powers of two and ten as such, since grids are made of them."""
+    base, numbers = _base_of(values), _numbers(values)
+    known = [float(value) for value in numbers]
+    # Two digits, or as many as tell all of them apart.
+    digits = next(
+        (d for d in range(2, 17) if len({_short(v, d) for v in known}) == len(set(known))), 17
+    )
     return [
-        _number(float(value), base) if value in numbers else getattr(value, "__name__", str(value))
+        _number(float(value), base, digits)
+        if value in numbers
+        else getattr(value, "__name__", str(value))
         for value in values
     ]
+
+
+def _numbers(values: list) -> list:
+    return [v for v in values if isinstance(v, Real) and not isinstance(v, bool)]
+
+
+def _base_of(values: list) -> int | None:
+    """The number whose powers all numbers among the values are."""
+    return next((base for base in (2, 10) if _are_powers(_numbers(values), base)), None)
 
 
 def _are_powers(numbers: list, base: int) -> bool:
@@ -182,27 +212,19 @@ def _are_powers(numbers: list, base: int) -> bool:
     return whole and base ** max(map(abs, exponents), default=0) > 8
 
 
-def _number(value: float, base: int | None) -> str:
+def _number(value: float, base: int | None, digits: int) -> str:
     if base is None:
-        return f"{value:.3g}"
+        return _short(value, digits)
     return f"${base}^{{{round(np.log(value) / np.log(base))}}}$"
 
 
-def _width(ax) -> float:
-    """The width of axes in points."""
-    return ax.get_window_extent().width * 72 / ax.figure.dpi
-
-
-def _make_room(ax) -> None:
-    """Turn the labels of the x axis where side by side they would run into each other."""
-    labels, points = ax.get_xticklabels(), _width(ax)
-    size = labels[0].get_fontsize() if labels else 10
-    longest = max(
-        (len(label.get_text().strip("$").replace("^{", "")) for label in labels), default=0
-    )
-    if longest * 0.6 * size + 6 <= points / max(len(labels), 1):
-        return
-    for at, label in enumerate(labels):
-        label.set_rotation(90)
-        # Where even turned labels have no room, some are left out.
-        label.set_visible(at % int(np.ceil(1.2 * size * len(labels) / points)) == 0)
+def _short(value: float, digits: int) -> str:
+    """A number as it is where that is short, else in so many digits; 1e-5 for 0.00001."""
+    exact = f"{value:.12g}"
+    if len(exact) <= _SHORT and "e" not in exact:
+        return exact
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    scientific = f"{float(mantissa):.{digits}g}e{int(exponent)}"
+    whole = len(str(int(abs(value))))
+    plain = np.format_float_positional(float(f"{value:.{max(digits, whole)}g}"), trim="-")
+    return plain if len(plain) <= max(_SHORT, len(scientific)) else scientific
