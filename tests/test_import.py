@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from sklearn import svm
+from sklearn.model_selection import GridSearchCV
 
 import maxmargin
+from maxmargin.sklearn_private import CallbackSupportMixin
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,33 @@ def test_private_names_of_scikit_learn_are_in_one_module():
     package = Path(maxmargin.__file__).parent
     found = {path.name for path in package.rglob("*.py") if private.search(path.read_text("utf-8"))}
     assert found == {"sklearn_private.py"}
+
+
+def test_private_methods_of_scikit_learn_are_called_in_one_module():
+    """Those of the classes that ours derive from, or take apart; and what ours may override."""
+    theirs = {
+        name
+        for kind in (GridSearchCV, CallbackSupportMixin, svm.SVC, svm.SVR, svm.OneClassSVM)
+        for name in dir(kind)
+        if re.match(r"_(?!_|repr_)\w+", name)
+    } | {"_scorers", "_skl_callbacks", "_callback_fit_ctx", "_BaseLibSVM__Xfit", "_num_iter"}
+    theirs -= {"_validate_for_predict"}  # ours, of classes that do not derive from theirs
+    package = Path(maxmargin.__file__).parent
+    called, overridden = set(), set()
+    for path in package.rglob("*.py"):
+        if path.name == "sklearn_private.py":
+            continue
+        nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+        called |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        overridden |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+        targets = [t for node in nodes if isinstance(node, ast.Assign) for t in node.targets]
+        targets += [node.target for node in nodes if isinstance(node, ast.AnnAssign)]
+        overridden |= {target.id for target in targets if isinstance(target, ast.Name)}
+    assert not theirs & called
+    assert theirs & overridden == {
+        "_doc_link_module", "_doc_link_template", "_doc_link_url_param_generator",
+        "_parameter_constraints",
+    }  # fmt: skip
 
 
 def test_public_names():

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 
 from maxmargin.estimators.deferred import dask_collections, training
 from maxmargin.estimators.documentation import DocumentedMixin
 from maxmargin.estimators.fitted import fitted_attributes
 from maxmargin.estimators.inputs import is_dask_collection
 from maxmargin.estimators.variance import variance
-from maxmargin.sklearn_private import CallbackSupportMixin, fit_context, num_samples
+from maxmargin.sklearn_private import (
+    CallbackSupportMixin,
+    OnceCheckedEstimator,
+    callback_state,
+    fit_context,
+    num_samples,
+)
 
-# Classes and parameter values that passed scikit-learn's checks, which take as long as a small
-# fit; the types of such values, and the most entries.
-_passed: set[tuple] = set()
-_PLAIN = (type(None), bool, int, float, str)
-_MOST_PASSED = 1024
 
-
-class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
+class BaseSVM(DocumentedMixin, CallbackSupportMixin, OnceCheckedEstimator):
     """What all estimators share. An estimator adds its parameters, and
 
     - `_formulation`: the name that solvers declare to solve,
@@ -69,17 +67,6 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
         # Overflows show in the results and are reported there, without a warning as well.
         with np.errstate(over="ignore", invalid="ignore"), self._unchanged_on_error():
             return training().train(self, X, y, sample_weight)
-
-    def _validate_params(self):
-        """scikit-learn's checks, once for the same values."""
-        values = [getattr(self, name) for name in self._parameter_constraints]
-        types = [type(value) for value in values]
-        key = (type(self), *types, *values) if all(kind in _PLAIN for kind in types) else None
-        if key is not None and key in _passed:
-            return
-        super()._validate_params()
-        if key is not None and len(_passed) < _MOST_PASSED:
-            _passed.add(key)
 
     def _source(self, solver, X, y, sample_weight):
         """The validated samples, as the source of the problems of this fit."""
@@ -140,12 +127,6 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
     def _finish(self, X, y, sample_weight) -> None:
         """Add further attributes of an estimator."""
 
-    @classmethod
-    @cache
-    def _get_param_names(cls):
-        """The names of the parameters; scikit-learn reads the signature anew for each fit."""
-        return super()._get_param_names()
-
     @contextmanager
     def _unchanged_on_error(self):
         before = dict(vars(self))
@@ -153,7 +134,7 @@ class BaseSVM(DocumentedMixin, CallbackSupportMixin, BaseEstimator):
             yield
         except BaseException:
             # The callbacks' own state must survive: the decorator around `fit` cleans it up.
-            kept = {k: v for k, v in vars(self).items() if k.startswith(("_skl_", "_callback_"))}
+            kept = callback_state(self)
             self.__dict__.clear()
             self.__dict__.update(before | kept)
             raise

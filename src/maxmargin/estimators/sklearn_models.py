@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators.fitted import set_fitted
 from maxmargin.estimators.pair_sigmoids import PairSigmoids
 from maxmargin.estimators.prediction import KernelModel
+from maxmargin.sklearn_private import fitted_part, parameter_names, set_fitted_parts
 from maxmargin.sparse_format import densified
 
 # Parameters whose values differ between the two, or that only one of them has a use for.
@@ -29,7 +30,7 @@ def _counterpart(model_class: type[KernelModel]) -> Any:
 
 def _shared(model, other: Any) -> dict:
     """The parameters that the two have in common, except those whose values differ."""
-    theirs = other._get_param_names()
+    theirs = parameter_names(other)
     return {
         name: value
         for name, value in model.get_params(deep=False).items()
@@ -50,7 +51,7 @@ def from_sklearn(fitted: Any, model_class: type[KernelModel]) -> KernelModel:
         cache_size=fitted.cache_size,
         verbose=fitted.verbose,
     )
-    sparse = bool(fitted._sparse)
+    sparse = bool(fitted_part(fitted, "sparse"))
     # From the public attributes; private ones of another library may change their meaning.
     classes = getattr(fitted, "classes_", None)
     sign = -1.0 if classes is not None and len(classes) == 2 else 1.0
@@ -62,7 +63,7 @@ def from_sklearn(fitted: Any, model_class: type[KernelModel]) -> KernelModel:
         n_support=fitted.n_support_.copy(),
         dual_coef=sign * densified(fitted.dual_coef_),
         intercept=sign * fitted.intercept_,
-        gamma=0.0 if by_kernel else float(fitted._gamma),
+        gamma=0.0 if by_kernel else float(fitted_part(fitted, "gamma")),
         support=fitted.support_.copy(),
         vectors=sp.csr_array(vectors) if sparse else vectors.copy(),
         sparse=sparse,
@@ -76,7 +77,7 @@ def from_sklearn(fitted: Any, model_class: type[KernelModel]) -> KernelModel:
             model._pair_sigmoids = PairSigmoids(fitted.probA_.copy(), fitted.probB_.copy())
     _copy_features(fitted, model)
     if callable(fitted.kernel):
-        model._X_fit = fitted._BaseLibSVM__Xfit
+        model._X_fit = fitted_part(fitted, "X_fit")
     return model
 
 
@@ -101,40 +102,40 @@ def to_sklearn(model):
         fitted.classes_, fitted.class_weight_ = classes.copy(), model.class_weight_.copy()
     if hasattr(model, "offset_"):
         fitted.offset_ = model.offset_
-    fitted.__dict__.update(_solution(model))
-    n_iter = getattr(model, "n_iter_", np.zeros(len(fitted._intercept_)))
+    _set_solution(fitted, model)
+    n_iter = getattr(model, "n_iter_", np.zeros(len(model._intercept_)))
     n_iter = np.atleast_1d(n_iter).astype(np.int32)
-    fitted._num_iter = n_iter
+    set_fitted_parts(fitted, n_iter=n_iter)
     fitted.n_iter_ = int(n_iter[0]) if classes is None else n_iter
     _copy_features(model, fitted)
     if callable(model.kernel):
-        fitted._BaseLibSVM__Xfit = model._X_fit
+        set_fitted_parts(fitted, X_fit=model._X_fit)
     return fitted
 
 
-def _solution(model) -> dict:
-    """The solution of a fitted model as the attributes that scikit-learn's decisions read."""
+def _set_solution(fitted, model) -> None:
+    """The solution of a fitted model of ours, as scikit-learn's decisions read it."""
     dual_coef = np.array(densified(model._dual_coef_), dtype=np.float64, order="C")
     intercept = np.array(model._intercept_, dtype=np.float64)
     sign = model._public_sign()
     pack = _full_csr if model._sparse else np.asarray
     sigmoids = getattr(model, "_pair_sigmoids", None)
-    return {
-        "support_": model.support_.astype(np.int32),
-        "support_vectors_": _vectors(model),
-        "_n_support": _counts(model),
-        "_dual_coef_": pack(dual_coef),
-        "dual_coef_": pack(sign * dual_coef),
-        "_intercept_": intercept,
-        "intercept_": sign * intercept,
-        "_probA": np.empty(0) if sigmoids is None else sigmoids.slopes.copy(),
-        "_probB": np.empty(0) if sigmoids is None else sigmoids.offsets.copy(),
-        "_effective_probability": sigmoids is not None,
-        "_gamma": model._gamma,
-        "_sparse": model._sparse,
-        "fit_status_": int(hasattr(model, "fit_report_") and model.fit_status_),
-        "shape_fit_": model.shape_fit_,
-    }
+    fitted.support_ = model.support_.astype(np.int32)
+    fitted.support_vectors_ = _vectors(model)
+    fitted.dual_coef_, fitted.intercept_ = pack(sign * dual_coef), sign * intercept
+    fitted.fit_status_ = int(hasattr(model, "fit_report_") and model.fit_status_)
+    fitted.shape_fit_ = model.shape_fit_
+    set_fitted_parts(
+        fitted,
+        n_support=_counts(model),
+        dual_coef=pack(dual_coef),
+        intercept=intercept,
+        gamma=model._gamma,
+        sparse=model._sparse,
+        slopes=np.empty(0) if sigmoids is None else sigmoids.slopes.copy(),
+        offsets=np.empty(0) if sigmoids is None else sigmoids.offsets.copy(),
+        has_probability=sigmoids is not None,
+    )
 
 
 def _copy_features(source, target) -> None:

@@ -22,6 +22,7 @@ from maxmargin.estimators.regression import SVR, BaseSVRegressor, NuSVR
 from maxmargin.estimators.svc import SVC
 from maxmargin.io.files import DataError, brief
 from maxmargin.io.schema import Array, Number, Part, Text, shown
+from maxmargin.sklearn_private import check_parameters, parameter_names
 from maxmargin.sparse_format import check_format
 
 # The models that files hold, by their names in our own files.
@@ -87,7 +88,7 @@ def fitted_model(
     """
     try:
         model: Any = kind(**parameters)
-        model._validate_params()
+        check_parameters(model)
         parts = {"kernel": model.kernel} | parts
         head, optional = _HEAD, _OPTIONAL
         if has_classes(kind):
@@ -130,7 +131,7 @@ def kind_of(model) -> type[KernelModel]:
 
 def check_names(kind: type[KernelModel], parameters: dict[str, Any]) -> None:
     """Raise a ValueError of one sentence if the model has no such parameter."""
-    unknown = [name for name in parameters if name not in kind._get_param_names()]
+    unknown = [name for name in parameters if name not in parameter_names(kind)]
     if unknown:
         raise ValueError(f"{kind.__name__} has no parameter {shown(unknown[0])}.")
 

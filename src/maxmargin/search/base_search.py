@@ -21,12 +21,19 @@ from maxmargin.search.deferred import engine
 from maxmargin.sklearn_private import (
     BaseSearchCV,
     CallbackSupportMixin,
-    MultimetricScorer,
     StrOptions,
+    best_index,
+    callback_context,
     check_method_params,
+    check_parameters,
+    check_refit_metric,
     fit_context,
     insert_error_scores,
+    routed_parameters,
     score_estimator,
+    scorers_by_name,
+    scorers_of,
+    table_of_results,
     warn_or_raise_about_fit_failures,
 )
 
@@ -107,7 +114,7 @@ class SharedSearch(DocumentedMixin, BaseSearchCV, CallbackSupportMixin):
 
     def _candidate(self, parameters: dict):
         candidate = clone(self.estimator).set_params(**clone(parameters, safe=False))
-        candidate._validate_params()
+        check_parameters(candidate)
         return candidate
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -136,19 +143,19 @@ class SharedSearch(DocumentedMixin, BaseSearchCV, CallbackSupportMixin):
             )
         self._check_estimator()
         candidates = list(ParameterGrid(self.param_grid))
-        scorers, refit_metric = self._get_scorers()
+        scorers, refit_metric = scorers_of(self)
         X, y = indexable(X, y)
         if sample_weight is not None:
             params["sample_weight"] = sample_weight
         params = check_method_params(X, params=params)
-        routed = self._get_routed_params_for_fit(params)
+        routed = routed_parameters(self, params)
         unknown = set(routed.estimator.fit) - {"sample_weight"}
         if unknown:
             raise TypeError(
                 f"{self._tunes.__name__}.fit() got an unexpected keyword argument {unknown.pop()!r}"
             )
         callback_data = {"X": X, "y": y, "metadata": _metadata(params)}
-        context = self._init_callback_context(max_subtasks=1 + (self.refit is not False))
+        context = callback_context(self, max_subtasks=1 + (self.refit is not False))
         context.call_on_fit_task_begin(estimator=self, **callback_data)
         cv = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
         splits = list(cv.split(X, y, **routed.splitter.split))
@@ -165,7 +172,8 @@ class SharedSearch(DocumentedMixin, BaseSearchCV, CallbackSupportMixin):
         self._choose(candidates, out, refit_metric)
         if self.refit:
             self._refit(X, y, routed.estimator.fit, context, callback_data)
-        self.scorer_ = scorers._scorers if isinstance(scorers, MultimetricScorer) else scorers
+        named = scorers_by_name(scorers)
+        self.scorer_ = scorers if named is None else named
         context.call_on_fit_task_end(estimator=self, **callback_data)
         return self
 
@@ -206,14 +214,14 @@ class SharedSearch(DocumentedMixin, BaseSearchCV, CallbackSupportMixin):
         """Called after each fit, for a progress bar."""
 
     def _choose(self, candidates, out, refit_metric) -> None:
-        results = self._format_results(candidates, self.n_splits_, out)
+        results = table_of_results(self, candidates, self.n_splits_, out)
         first = out[0]["test_scores"]
         self.multimetric_ = isinstance(first, dict)
         if callable(self.scoring) and self.multimetric_:
-            self._check_refit_for_multimetric(first)
+            check_refit_metric(self, first)
             refit_metric = self.refit
         if self.refit or not self.multimetric_:
-            self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
+            self.best_index_ = best_index(self, refit_metric, results)
             if not callable(self.refit):
                 self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
             self.best_params_ = results["params"][self.best_index_]
@@ -240,16 +248,15 @@ def _metadata(params: dict) -> dict | None:
 
 
 def _result(model, fold, scorers, seconds: float, error, error_score) -> dict:
-    """One entry of the list that `BaseSearchCV._format_results` takes."""
+    """One entry of the list that `table_of_results` takes."""
     if error is not None and error_score == "raise":
         raise error
 
     def scores(X, y, params):
         if error is None:
             return score_estimator(model, X, y, scorers, params, error_score)
-        if isinstance(scorers, MultimetricScorer):
-            return dict.fromkeys(scorers._scorers, error_score)
-        return error_score
+        named = scorers_by_name(scorers)
+        return error_score if named is None else dict.fromkeys(named, error_score)
 
     start = time.perf_counter()
     result = {"test_scores": scores(fold.X_test, fold.y_test, fold.score_params)}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from maxmargin.monitor import VERBOSE_SECONDS, Interrupt, Monitor, Progress, Throttle
+from maxmargin.sklearn_private import callback_context, has_callbacks
 
 
 def state_of(line: Progress) -> str:
@@ -47,7 +48,7 @@ class FitWatch:
     ):  # fmt: skip
         self.estimator, self.start, self._attributes_now = estimator, start, attributes_now
         self.interrupt = Interrupt()
-        self._callbacks = bool(getattr(estimator, "_skl_callbacks", []))
+        self._callbacks = has_callbacks(estimator)
         self.one_by_one = bool(estimator.verbose or self._callbacks)
         self._n_problems = n_problems
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
@@ -60,7 +61,7 @@ class FitWatch:
         if not self._callbacks:
             yield
             return
-        self._context = self.estimator._init_callback_context(max_subtasks=self._n_problems)
+        self._context = callback_context(self.estimator, self._n_problems)
         self._context.call_on_fit_task_begin(estimator=self.estimator, **self._data)
         yield
         self._context.call_on_fit_task_end(
