@@ -83,7 +83,7 @@ def test_a_small_fit_compiles_only_what_it_takes(n, tmp_path):
     assert "solve_problems" in compiled
     assert ("fetch" in compiled) == ("pair_steps" in compiled) == (n == 300)
     assert ("steps_on_copies" in compiled) == (n == 60)
-    assert not compiled & {"steps_of_few", "steps_of_active", "_make_feasible"}
+    assert not compiled & {"steps_of_few", "steps_of_active", "make_feasible"}
     assert not compiled & {"polynomial_inplace", "sigmoid_inplace"}
 
 

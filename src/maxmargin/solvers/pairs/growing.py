@@ -16,6 +16,7 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.compiled import inner, leaf, part_of
 from maxmargin.solvers.common.shrinking import settled_samples
+from maxmargin.solvers.pairs.certificates import violation_and_levels
 from maxmargin.solvers.pairs.copies import (
     begin_copies,
     copies_of,
@@ -29,12 +30,7 @@ from maxmargin.solvers.pairs.newton import (
     free_samples,
     newton_step,
 )
-from maxmargin.solvers.pairs.problems import (
-    CONVERGED,
-    HARD,
-    STEP_BUDGET,
-    violation_and_levels,
-)
+from maxmargin.solvers.pairs.problems import CONVERGED, HARD, STEP_BUDGET
 
 # Steps per sample, and at least, after which samples at rest are left out: from a start at zero,
 # where most samples have to move, and from the solution of a smaller C.

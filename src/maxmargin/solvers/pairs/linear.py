@@ -10,7 +10,8 @@ import numpy as np
 from maxmargin import constants
 from maxmargin.compiled import leaf, part_of
 from maxmargin.solvers.common import interior_point as common
-from maxmargin.solvers.pairs.problems import CONVERGED, record
+from maxmargin.solvers.pairs.certificates import record
+from maxmargin.solvers.pairs.problems import CONVERGED
 
 _interior_point = part_of(common.interior_point)
 

@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
-from math import gcd
-
 import numpy as np
 
-from maxmargin import constants, optimality
-from maxmargin.compiled import inner, leaf, part_of
+from maxmargin import constants
+from maxmargin.compiled import inner, leaf
 from maxmargin.formulations import LEAST_PART_OF_TOL, STEPS_BELOW_TOL, tol_for_margin
-from maxmargin.optimality import FEASIBLE
-from maxmargin.problem import GOLDEN, ROUNDING_OF_BOUND, ROUNDING_OF_SUM
+from maxmargin.solvers.pairs.certificates import record, violation_and_levels
 from maxmargin.solvers.pairs.copies import (
     begin_copies,
     copies_of,
@@ -29,6 +26,7 @@ from maxmargin.solvers.pairs.few import (
 )
 from maxmargin.solvers.pairs.newton import free_samples, newton_step
 from maxmargin.solvers.pairs.rows import exact_residual, gather
+from maxmargin.solvers.pairs.starts import fill, make_feasible
 from maxmargin.solvers.pairs.steps import (
     LIMIT,
     OPTIMAL,
@@ -59,9 +57,7 @@ _STEPS_BEFORE_NEWTON = 300
 _UNITS_OF_RESIDUAL = 8.0
 _EPSILON = float(np.finfo(np.float64).eps)
 
-_extremes, _pair_and_level = part_of(optimality.extremes), part_of(optimality.pair_and_level)
 _tol_for_margin = inner()(tol_for_margin)
-_feasibility, _gap_of = part_of(optimality.feasibility), part_of(optimality.gap_of)
 
 
 @leaf()
@@ -141,11 +137,11 @@ def solve_problems(
             s, row = (place[0] + t, row_g) if t < first else (h_start + t - first, row_h)
             beta[t] = coefficients[row, s]
         if begun is not None:
-            _make_feasible(beta, lower, upper)
+            make_feasible(beta, lower, upper)
         total = None if nu is None else 0.5 * nu * (upper.sum() - lower.sum())
         if total is not None and counts[1, p] == 0:
-            _fill(beta[:first], upper[:first], total)
-            _fill(beta[first:], lower[first:], -total)
+            fill(beta[:first], upper[:first], total)
+            fill(beta[first:], lower[first:], -total)
         status, steps, computed = _solve_one(
             place, vectors, linear, rows, memory, on_demand, shared_at, ready, left, scratch_stop,
             source, features, limits, small, total, refine, few, shrinking, counts[1, p],
@@ -159,24 +155,6 @@ def solve_problems(
         if status == MANY_STEPS:
             return p + 1
     return end
-
-
-@inner()
-def record(p, beta, residual, linear, lower, upper, counts, numbers, total):
-    """Enter what a report says of a solution, and its certificate; returns the violation."""
-    support, bounded, product = 0, 0, 0.0
-    for t in range(beta.size):
-        support += beta[t] != 0.0
-        bounded += beta[t] != 0.0 and (beta[t] == lower[t] or beta[t] == upper[t])
-        product += beta[t] * (linear[t] + residual[t])
-    violation, (positive, negative) = violation_and_levels(beta, residual, lower, upper, total)
-    counts[3, p], counts[4, p] = support, bounded
-    numbers[0, p], numbers[2, p] = -0.5 * product, violation
-    numbers[1, p] = _gap_of(beta, residual, lower, upper, 0.0, positive, negative)
-    numbers[3, p] = 0.5 * (positive + negative)
-    if total is not None:
-        numbers[4, p] = 0.5 * (negative - positive)
-    return violation
 
 
 @inner()
@@ -205,68 +183,6 @@ def _place_rows(place, n_samples, on_demand, rows):
 def _size(problem, bounds):
     g, h = problem[1], problem[2]
     return bounds[g + 1] - bounds[g] + (bounds[h + 1] - bounds[h] if h >= 0 else 0)
-
-
-@inner()
-def violation_and_levels(beta, residual, lower, upper, total):
-    """As in the certificate of `optimality.certify`: infinite where β is not feasible.
-
-    `total` is the sum of the positive β where they have one of their own, else None. The levels
-    are those of the positive and the negative β; with one sum both are the intercept.
-    """
-    found = _extremes(beta, residual, lower, upper, 0.0, total is not None)
-    beyond, surplus, positive, negative = _feasibility(beta, lower, upper)
-    violation, level = _pair_and_level(found[0], found[1], found[2], found[3])
-    other = level
-    if total is None:
-        off = abs(surplus) / (positive - negative) if surplus != 0.0 else 0.0
-    else:
-        violation_of_other, other = _pair_and_level(found[4], found[5], found[6], found[7])
-        violation = max(violation, violation_of_other)
-        off = max(abs(positive - total), abs(negative + total)) / (2.0 * total)
-    if not max(beyond, off) <= FEASIBLE or not np.isfinite(level + other):
-        violation = np.inf
-    return violation, (level, other)
-
-
-@inner()
-def _fill(beta, bounds, total):
-    """A start with that sum: samples at their bounds, scattered over the group, and one below.
-
-    Steps that are coprime to their number visit all samples once.
-    """
-    step, n = max(1, int(GOLDEN * beta.size)), beta.size
-    while gcd(step, n) > 1:
-        step += 1
-    at, left = 0, abs(total)
-    for _ in range(n):
-        part = min(left, abs(bounds[at]))
-        beta[at] = part if total > 0.0 else -part
-        left -= part
-        at = (at + step) % n
-
-
-@inner()
-def _make_feasible(beta, lower, upper):
-    """Put a start within its bounds, and shrink the side whose sum is the larger one."""
-    positive, negative = 0.0, 0.0
-    for t in range(beta.size):
-        near = ROUNDING_OF_BOUND * (upper[t] - lower[t])
-        beta[t] = min(max(beta[t], lower[t]), upper[t])
-        if beta[t] - lower[t] <= near:
-            beta[t] = lower[t]
-        elif upper[t] - beta[t] <= near:
-            beta[t] = upper[t]
-        positive += max(beta[t], 0.0)
-        negative -= min(beta[t], 0.0)
-    if abs(positive - negative) <= ROUNDING_OF_SUM * (positive + negative):
-        return
-    least = min(positive, negative)
-    for t in range(beta.size):
-        if beta[t] > 0.0:
-            beta[t] *= least / positive
-        elif beta[t] < 0.0:
-            beta[t] *= least / negative
 
 
 @inner()

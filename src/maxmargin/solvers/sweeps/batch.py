@@ -15,7 +15,7 @@ import numpy as np
 
 from maxmargin.compiled import leaf
 from maxmargin.solvers.pairs import CONVERGED, HARD, Batch, BatchOutcome
-from maxmargin.solvers.pairs.problems import record
+from maxmargin.solvers.pairs.certificates import record
 from maxmargin.solvers.sweeps.backend import Backend
 from maxmargin.solvers.sweeps.pieces import Array, Variables
 
