@@ -416,7 +416,7 @@ def test_the_progress_bar_tells_rows_settled_and_the_time_left():
 
 
 @needs_libsvm
-@pytest.mark.parametrize("options", [[], ["-l", "0", "-u", "3"]])
+@pytest.mark.parametrize("options", [[], ["-l", "0", "-u", "3"], ["-l", "-0.5"]])
 def test_scale_does_what_svm_scale_does(run, folder, options):
     X, y = load_breast_cancer(return_X_y=True)
     X[:, 3] = 7  # a feature that never changes
@@ -428,6 +428,7 @@ def test_scale_does_what_svm_scale_does(run, folder, options):
     ).stdout
     (folder / "theirs").write_bytes(theirs)
     assert run("scale", *options, "-s", "our_range", "data", "ours.xz")[0] == 0
+    assert (folder / "our_range").read_bytes() == (folder / "range").read_bytes()
     ours, theirs = read_data("ours.xz"), read_data("theirs")
     np.testing.assert_allclose(ours.X.toarray(), theirs.X.toarray(), atol=2e-5)
     np.testing.assert_array_equal(ours.y, theirs.y)
@@ -437,6 +438,18 @@ def test_scale_does_what_svm_scale_does(run, folder, options):
     np.testing.assert_allclose(
         read_data("ours").X.toarray(), read_data("theirs").X.toarray(), atol=2e-4
     )
+
+
+def test_scale_writes_ranges_as_svm_scale_prints_them_and_reads_longer_ones(run, folder):
+    (folder / "data").write_text("1 1:0.1 2:-3 3:1e-7\n2 1:2 2:7 3:1e20\n")
+    assert run("scale", "data", "out", "-s", "range")[0] == 0
+    lines = ["x", "-1 1", "1 0.10000000000000001 2", "2 -3 7", "3 9.9999999999999995e-08 1e+20", ""]
+    assert (folder / "range").read_text() == "\n".join(lines)
+    # As earlier versions wrote them.
+    (folder / "older").write_text("x\n-1.0 1.0\n1 0.1 2.0\n2 -3.0 7.0\n3 1e-07 1e+20\n")
+    for ranges in ("range", "older"):
+        assert run("scale", "data", "again", "-r", ranges)[0] == 0
+        assert (folder / "again").read_bytes() == (folder / "out").read_bytes()
 
 
 def test_scale_says_that_zeros_vanish(run, folder):

@@ -157,11 +157,16 @@ def _scaled_sparse(X: sp.csr_array, ranges: Ranges) -> sp.csr_array:
 
 
 def _write_ranges(path: str, ranges: Ranges) -> None:
-    """svm-scale's own format, so that either program can use the other's ranges."""
-    lines = ["x", f"{ranges.lower!r} {ranges.upper!r}"]
+    """svm-scale's own format, byte for byte, so that either program can use the other's ranges."""
+    lines = ["x", _pair(ranges.lower, ranges.upper)]
     columns = (ranges.features + 1, ranges.lowest, ranges.highest)
-    lines += [f"{i} {low!r} {high!r}" for i, low, high in zip(*(c.tolist() for c in columns))]
+    lines += [f"{i} {_pair(low, high)}" for i, low, high in zip(*(c.tolist() for c in columns))]
     write_text(path, "\n".join(lines) + "\n")
+
+
+def _pair(low: float, high: float) -> str:
+    """Two numbers as svm-scale prints them, by which they are read back exactly."""
+    return f"{low:.17g} {high:.17g}"
 
 
 def _read_ranges(path: str, dataset: Dataset) -> Ranges:
