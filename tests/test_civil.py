@@ -26,7 +26,7 @@ from maxmargin.monitor import Monitor
 from maxmargin.problem import Problem
 from maxmargin.run import Run
 from maxmargin.solution import Status
-from maxmargin.solvers import SMO, Solver
+from maxmargin.solvers import SMO, Decomposition, Solver
 from maxmargin.solvers.common import certified_run
 from maxmargin.solvers.common.certified_run import CertifiedRun
 from maxmargin.training import boundary
@@ -276,6 +276,27 @@ def test_every_solver_is_told_how_long_its_certificate_will_take(solver, monkeyp
     assert model.fit_report_.status == "time_limit"
 
 
+@pytest.mark.parametrize("late", ["deadline", "interrupt"])
+def test_problems_after_the_end_are_not_begun(late):
+    """The start is the answer, with its certificate."""
+
+    class Never(Decomposition):
+        def solve(self, problem, run):
+            raise AssertionError("begun")
+
+    X, signs = np.random.default_rng(0).normal(size=(50, 2)), np.resize([1.0, -1.0], 50)
+    matrix = FeatureKernelMatrix(X, KernelFunction("rbf", 0.5), np.float64)
+    problem = Problem(matrix, signs, np.minimum(signs, 0), np.maximum(signs, 0))
+    watched = Monitor(deadline=time.perf_counter() - 1.0 if late == "deadline" else None)
+    if late == "interrupt":
+        watched.interrupt = SimpleNamespace(requested=True)
+    outcome = boundary.solve_certified(Never(), problem, Run(monitor=watched, start=0.5 * signs))
+    expected = Status.TIME_LIMIT if late == "deadline" else Status.INTERRUPTED
+    assert (outcome.status, outcome.n_iter) == (expected, 0)
+    assert_array_equal(outcome.beta, 0.5 * signs)
+    assert outcome.kkt_violation == optimality.certify(problem, outcome.beta).kkt_violation
+
+
 def test_time_limit(hard):
     X, y = hard
     with pytest.warns(ConvergenceWarning, match="stopped at time_limit=0.3 s"):
@@ -386,7 +407,7 @@ import json, os, signal, threading, time, warnings
 import numpy as np
 from maxmargin import SVC
 from maxmargin.monitor import Monitor
-from maxmargin.solvers import SMO, Solver
+from maxmargin.solvers import SMO, Decomposition, Solver
 from maxmargin.training import watch
 signal.signal(signal.SIGINT, signal.default_int_handler)
 warnings.simplefilter("always")

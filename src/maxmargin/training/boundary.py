@@ -96,7 +96,7 @@ class Outcome:
 def solve_certified(solver: Solver, problem: Problem, run: Run) -> Outcome:
     """Solve a problem, and judge the answer independently of the solver."""
     run.monitor.certificate_seconds = CertificateCost(problem)
-    solution = solver.solve(problem, run)
+    solution = _not_begun(solver, problem, run) or solver.solve(problem, run)
     _check_answer(solver, solution, problem)
     certificate = _certificate_of(solver, solution, problem)
     intercept = certificate.intercept if solver.exact else float(solution.intercept)
@@ -125,6 +125,17 @@ def solve_certified(solver: Solver, problem: Problem, run: Run) -> Outcome:
         stages=solution.stages,
         within_limits=solution.within_limits,
     )  # fmt: skip
+
+
+def _not_begun(solver: Solver, problem: Problem, run: Run) -> Solution | None:
+    """The start as the answer, where the fit ended before this problem had its turn.
+
+    Of many problems, what a solver does before its first step would add up to seconds.
+    """
+    stop = run.monitor.should_stop(0)
+    if stop not in (Status.TIME_LIMIT, Status.INTERRUPTED) or not solver.capabilities.box:
+        return None
+    return Solution(run.initial_beta(problem), 0.0, stop, 0, reason="not begun: too late")
 
 
 def violation_within(problem: Problem, beta: np.ndarray, lower, upper) -> float:
