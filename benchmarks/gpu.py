@@ -165,8 +165,8 @@ def measure(case: Case, device: str, repeat: int, limit: float) -> dict:
     X, y = case.make()
     seconds, model = [], None
     for number in range(repeat + 1):
-        model = case.kind(device=device, random_state=0, **case.options)
-        model.set_params(time_limit=limit if case.limited else None)
+        seconds_allowed = limit if case.limited else None
+        model = case.kind(device=device, time_limit=seconds_allowed, random_state=0, **case.options)
         if device == "cpu":
             model.set_params(solver="sweeps")
         start = time.perf_counter()

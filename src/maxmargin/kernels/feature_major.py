@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 from numba import types
 from numba.extending import intrinsic, overload
 
@@ -92,8 +91,7 @@ def _only_value(samples: Samples) -> float | None:
 def _densified(samples: Samples) -> np.ndarray:
     if not samples.is_sparse:
         return np.ascontiguousarray(samples.X.T)
-    parts, shape = (samples.data, samples.indices, samples.indptr), (samples.n, samples.n_features)
-    return sp.csr_array(parts, shape=shape).toarray(order="F").T
+    return samples.as_csr().toarray(order="F").T
 
 
 def _bits(samples: Samples) -> np.ndarray:

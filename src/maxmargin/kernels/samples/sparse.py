@@ -138,6 +138,11 @@ class SparseSamples:
         part.n, part.n_features, part.dtype = len(indptr) - 1, n_features, data.dtype
         return part
 
+    def as_csr(self) -> sp.csr_array:
+        """The samples as SciPy's matrix, which shares their arrays."""
+        shape = self.n, self.n_features
+        return sp.csr_array((self.data, self.indices, self.indptr), shape=shape)
+
     def weights(self, coefficients: np.ndarray) -> np.ndarray:
         """Σ coefficients[i] · sample i, in float64."""
         found = np.zeros(self.n_features)
@@ -165,8 +170,7 @@ class SparseSamples:
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Data, indices and indptr with the features of each row in ascending order."""
-        shape = self.n, self.n_features
-        rows = sp.csr_array((self.data, self.indices, self.indptr), shape=shape)
+        rows = self.as_csr()
         if rows.has_sorted_indices:
             return self.data, self.indices, self.indptr
         rows = rows.sorted_indices()

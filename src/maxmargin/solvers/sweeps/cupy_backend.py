@@ -32,6 +32,8 @@ _MANY = 40000
 _SAMPLES_PER_THREAD = 4
 # Rows of a working set's block that a thread block copies; GATHERED in pair_steps.cu.
 _GATHERED = 8
+# Rows and columns of a tile of samples that are exchanged, as in `replace` of sweeps.cu.
+_TILE = 32
 # Columns of a product that one thread has; COLUMNS in sweeps.cu.
 _COLUMNS = 4
 # Systems up to this size are solved by the processor: to start a launch takes longer.
@@ -93,7 +95,7 @@ class CupyBackend(Backend):
             part = places[start : start + step]
             values = self.block(index[part], index)
             launch(
-                "replace", K.dtype.char, (-(-n // 32), -(-len(part) // 32)), (32, 8),
+                "replace", K.dtype.char, (-(-n // _TILE), -(-len(part) // _TILE)), (_TILE, 8),
                 (K, np.int64(n), part, np.int32(len(part)), values),
             )  # fmt: skip
 
